@@ -1,0 +1,1 @@
+"""Attention backends of `dsv4_tree` (import torch_npu: only inside an NPU process)."""

@@ -1,0 +1,1 @@
+"""Seams into SGLang, one module per upstream file."""

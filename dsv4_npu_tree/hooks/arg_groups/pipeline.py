@@ -1,0 +1,97 @@
+"""sglang.srt.arg_groups.pipeline: resolve and refuse the configuration before weights load."""
+
+from __future__ import annotations
+
+import logging
+
+from dsv4_npu_tree import BACKEND
+from dsv4_npu_tree.config import DEFAULT_RUNNING_REQUESTS, asks_for_tree, backends_of, refusals
+from dsv4_npu_tree.hooks.registry import check_installed
+
+logger = logging.getLogger(__name__)
+_SOURCE = "dsv4_npu_tree"
+
+
+def _is_deepseek_v4(server_args) -> bool:
+    from sglang.srt.arg_groups.model_override_base import model_config_of
+
+    return "DeepseekV4ForCausalLM" in model_config_of(server_args).hf_config.architectures
+
+
+def _refuse(server_args) -> None:
+    """Raise ValueError with one line per reason if dsv4_tree cannot run as configured."""
+    from sglang.srt.arg_groups.model_override_base import resolving_view
+    from sglang.srt.hardware_backend.npu.utils import is_npu_arch35
+
+    reasons = refusals(resolving_view(server_args), backends_of(server_args), arch35=is_npu_arch35())
+    if not _is_deepseek_v4(server_args):
+        reasons.insert(0, f"--attention-backend {BACKEND} serves DeepSeek-V4 only")
+    if reasons:
+        raise ValueError(f"{BACKEND} cannot run with these arguments:\n  " + "\n  ".join(reasons))
+
+
+def _disable_graphs(server_args) -> None:
+    from sglang.srt.arg_groups.model_override_base import resolving_view
+    from sglang.srt.arg_groups.overrides import declare_resolution
+    from sglang.srt.model_executor.cuda_graph_config import Backend, Phase, with_phase
+
+    config = resolving_view(server_args).cuda_graph_config
+    if {config.decode.backend, config.prefill.backend} == {Backend.DISABLED}:
+        return
+    for phase in (Phase.DECODE, Phase.PREFILL):
+        config = with_phase(config, phase, backend=Backend.DISABLED)
+    declare_resolution(server_args, _SOURCE, cuda_graph_config=config, disable_cuda_graph=True)
+    logger.warning("%s runs eagerly: NPU graph capture of trees is not there yet, graphs are switched off", BACKEND)
+
+
+def model_overrides(server_args, hf_config) -> dict:
+    """Override provider: keep the backend name that the user typed, and bound the running requests."""
+    from sglang.srt.arg_groups.model_override_base import resolving_view
+
+    if not asks_for_tree(server_args):
+        return {}
+    overrides = dict.fromkeys(
+        ("attention_backend", "prefill_attention_backend", "decode_attention_backend"), BACKEND
+    )
+    cfg = resolving_view(server_args)
+    if cfg.speculative_algorithm is not None and cfg.max_running_requests is None:
+        ranks = max(1, cfg.dp_size) if cfg.enable_dp_attention else 1
+        overrides["max_running_requests"] = DEFAULT_RUNNING_REQUESTS * ranks
+        logger.info(
+            "%s: --max-running-requests defaults to %d (%d per attention-DP rank, the arena grows with it)",
+            BACKEND,
+            overrides["max_running_requests"],
+            DEFAULT_RUNNING_REQUESTS,
+        )
+    return overrides
+
+
+def register(all_hooks) -> None:
+    """Register the override provider and the resolution steps. all_hooks: callable returning every hook to check."""
+    # The built-in provider registers when this module is imported; the last one wins, so import it first.
+    import sglang.srt.arg_groups.overrides  # noqa: F401
+    from sglang.srt.arg_groups.model_override_base import register_model_override
+    from sglang.srt.arg_groups.resolution_hooks import register_resolution_hook
+
+    register_model_override("DeepseekV4ForCausalLM")(model_overrides)
+
+    @register_resolution_hook("handle_model_specific_adjustments")
+    def _check_hooks(server_args, previous):
+        if asks_for_tree(server_args):
+            check_installed(all_hooks())
+            _refuse(server_args)
+        previous(server_args)
+
+    @register_resolution_hook("handle_speculative_decoding")
+    def _refuse_shape(server_args, previous):
+        previous(server_args)
+        if asks_for_tree(server_args):
+            _refuse(server_args)
+
+    @register_resolution_hook("handle_other_validations")
+    def _settle(server_args, previous):
+        previous(server_args)
+        from sglang.srt.arg_groups.model_override_base import resolving_view
+
+        if asks_for_tree(server_args) and resolving_view(server_args).speculative_algorithm is not None:
+            _disable_graphs(server_args)

@@ -1,0 +1,1 @@
+"""Hooks into sglang hardware_backend.npu.dsv4."""

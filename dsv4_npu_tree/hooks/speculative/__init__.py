@@ -1,0 +1,1 @@
+"""Hooks on sglang.srt.speculative."""

@@ -1,0 +1,127 @@
+"""sglang.srt.speculative.eagle_worker_common: draft preparation, verify input, and the commit of the accepted path."""
+
+from __future__ import annotations
+
+import torch
+
+from dsv4_npu_tree.hooks.registry import Hook
+from dsv4_npu_tree.hooks.speculative.round import current_round
+
+
+def _prepare_for_draft(
+    original,
+    draft_input,
+    req_to_token_pool,
+    batch,
+    cuda_graph_runner,
+    draft_model_runner,
+    topk,
+    num_steps,
+    *,
+    target_translator=None,
+    num_draft_tokens=None,
+):
+    """Draft rows live on branches of the draft arena, so no slot of the request is taken."""
+    from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch
+
+    if not batch.forward_mode.is_idle():
+        # The draft loop slices this per step; the step backends answer with arena slots instead.
+        batch.out_cache_loc = torch.zeros(
+            len(batch.seq_lens) * topk * num_steps, dtype=torch.int64, device=batch.device
+        )
+    draft_input.num_tokens_per_req = topk
+    draft_input.num_tokens_for_logprob_per_req = topk
+    draft_input.positions = batch.seq_lens.repeat_interleave(topk, dim=0)
+    forward_batch = ForwardBatch.init_new(
+        batch,
+        draft_model_runner,
+        capture_hidden_mode=CaptureHiddenMode.LAST,
+        return_hidden_states_before_norm=False,
+        spec_mrope_positions=None,
+        kv_loc_plan=None,
+        write_cols=None,
+    )
+    return forward_batch, False, None
+
+
+def _build_eagle_verify_input(original, batch, *args, **kwargs):
+    verify_input = original(batch, *args, **kwargs)
+    if not batch.forward_mode.is_idle():
+        verify_input.tree_topology = current_round().topology
+    return verify_input
+
+
+def _finalize_accept_tree_path(
+    original,
+    batch,
+    accept_index,
+    accept_lens,
+    predict,
+    logits_output,
+    bs,
+    *,
+    token_to_kv_pool_allocator,
+    num_draft_tokens,
+):
+    from sglang.srt.speculative.eagle_worker_common import _compact_accept_to_front
+
+    # Enqueued before publish and draft extend, on the same stream.
+    verify_input = batch.spec_info
+    verify_input.tree_backend.commit(verify_input.tree_plan, accept_index, accept_lens)
+    if logits_output.hidden_states is not None:
+        logits_output.hidden_states = _compact_accept_to_front(
+            logits_output.hidden_states, accept_index, bs, num_draft_tokens=num_draft_tokens
+        )
+    return _compact_accept_to_front(predict, accept_index, bs, num_draft_tokens=num_draft_tokens)
+
+
+_MODULE = "sglang.srt.speculative.eagle_worker_common."
+HOOKS = [
+    Hook(
+        _MODULE + "prepare_for_draft",
+        (
+            "draft_input",
+            "req_to_token_pool",
+            "batch",
+            "cuda_graph_runner",
+            "draft_model_runner",
+            "topk",
+            "num_steps",
+            "target_translator",
+            "num_draft_tokens",
+        ),
+        _prepare_for_draft,
+    ),
+    Hook(
+        _MODULE + "build_eagle_verify_input",
+        (
+            "batch",
+            "draft_input",
+            "parent_list",
+            "top_scores_index",
+            "draft_tokens",
+            "draft_probs",
+            "target_worker",
+            "topk",
+            "num_steps",
+            "num_draft_tokens",
+            "tree_mask_mode",
+            "device",
+        ),
+        _build_eagle_verify_input,
+    ),
+    Hook(
+        _MODULE + "_finalize_accept_tree_path",
+        (
+            "batch",
+            "accept_index",
+            "accept_lens",
+            "predict",
+            "logits_output",
+            "bs",
+            "token_to_kv_pool_allocator",
+            "num_draft_tokens",
+        ),
+        _finalize_accept_tree_path,
+    ),
+]

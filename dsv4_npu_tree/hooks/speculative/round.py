@@ -1,0 +1,45 @@
+"""What the hooks of one draft call tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dsv4_npu_tree.tree.topology import Topology
+
+
+@dataclass
+class DraftRound:
+    """One call of EagleDraftWorker.draft.
+
+    draft_backend: the multi-step draft backend, None with a single step. scores: fp32 ``[bs, n-1]`` path
+    probabilities of the selected candidates. topology: the tree, once it is built.
+    """
+
+    draft_backend: Any
+    steps: int
+    scores: torch.Tensor | None = None
+    topology: Topology | None = None
+
+
+_current: DraftRound | None = None
+
+
+@contextmanager
+def draft_round(draft_backend: Any, steps: int) -> Iterator[DraftRound]:
+    global _current
+    assert _current is None, "draft calls do not nest"
+    _current = DraftRound(draft_backend, steps)
+    try:
+        yield _current
+    finally:
+        _current = None
+
+
+def current_round() -> DraftRound:
+    assert _current is not None, "not inside EagleDraftWorker.draft; is its hook installed?"
+    return _current

@@ -1,0 +1,1 @@
+"""Dumps of a round and their pictures."""

@@ -1,0 +1,1 @@
+"""Schemas and implementations of the torch.ops.dsv4_tree operators."""

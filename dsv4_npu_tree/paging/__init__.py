@@ -1,0 +1,1 @@
+"""Arena rows, block tables and row moves."""

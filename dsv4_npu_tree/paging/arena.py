@@ -1,0 +1,106 @@
+"""The arena: rows above the last page that the allocators know, two blocks per branch and pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Space:
+    """Arena rows of one address space (SWA, C4 with its indexer, or C128).
+
+    base: first arena row of the pool's tensors. block: rows of one attention block. blocks: blocks of one branch.
+    branches: branches of one request row. ratio: tokens that one row stands for (1, 4 or 128).
+    """
+
+    base: int
+    block: int
+    blocks: int
+    branches: int
+    ratio: int
+
+    @property
+    def branch_rows(self) -> int:
+        return self.block * self.blocks
+
+    def rows(self, requests: int) -> int:
+        """Arena rows for ``requests`` request rows."""
+        return requests * self.branches * self.branch_rows
+
+    def first_row(self, request: torch.Tensor, branch: torch.Tensor) -> torch.Tensor:
+        """First row, int64, of branch ``[bs, ...]`` of request rows ``[bs]``."""
+        row = request.view(-1, *[1] * (branch.dim() - 1)).long()
+        return self.base + (row * self.branches + branch) * self.branch_rows
+
+    def origin(self, prefix: torch.Tensor) -> torch.Tensor:
+        """Entry index ``[bs]`` that the branch's row 0 stands for: the start of the prefix's unfinished block."""
+        return self.tail_block(prefix) * self.block
+
+    def tail_block(self, prefix: torch.Tensor) -> torch.Tensor:
+        """Logical block ``[bs]`` of the first entry not finished at prefix length ``[bs]``."""
+        return torch.div(self.entries(prefix), self.block, rounding_mode="floor")
+
+    def entries(self, prefix: torch.Tensor) -> torch.Tensor:
+        """Finished entries ``[bs]`` at prefix length ``[bs]``."""
+        return torch.div(prefix, self.ratio, rounding_mode="floor")
+
+    def view(self, buffer: torch.Tensor) -> torch.Tensor:
+        """A pool buffer ``[pages, page, ...]`` as ``[blocks, block, ...]`` (no copy)."""
+        return buffer.view(-1, self.block, *buffer.shape[2:])
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Arena of one pool. ``c4`` and ``c128`` are None in a draft pool (SWA only)."""
+
+    requests: int
+    swa: Space
+    c4: Space | None = None
+    c128: Space | None = None
+
+    @property
+    def spaces(self) -> list[Space]:
+        return [s for s in (self.swa, self.c4, self.c128) if s is not None]
+
+
+@dataclass(frozen=True)
+class RowBytes:
+    """Bytes of one row over all layers of a pool, per address space (Atlas A3 layout).
+
+    SWA, C4 and C128 rows are bf16 ``[512]`` (1024 B); a C4 row carries an int8 indexer key (128 B) and an fp16 scale.
+    """
+
+    swa: int
+    c4: int
+    c128: int
+
+    @classmethod
+    def of_layers(cls, ratios: list[int], head_dim: int, indexer_dim: int) -> RowBytes:
+        """ratios: compress ratio of every layer of the pool."""
+        row = 2 * head_dim
+        return cls(row * len(ratios), (row + indexer_dim + 2) * ratios.count(4), row * ratios.count(128))
+
+
+def arena_pages(space: Space, requests: int, page: int) -> int:
+    """Pool pages of ``page`` rows that hold the arena rows of ``requests`` request rows."""
+    return -(-space.rows(requests) // page)
+
+
+def describe(arena_rows: dict[str, int], row_bytes: RowBytes, requests: int, branches: int, what: str) -> str:
+    """The one start-up line: the formula with its numbers. arena_rows: rows per space, page-rounded."""
+    terms = [
+        f"{name} {rows} rows x {getattr(row_bytes, name)} B"
+        for name, rows in arena_rows.items()
+        if getattr(row_bytes, name)
+    ]
+    total = arena_bytes(arena_rows, row_bytes)
+    return (
+        f"{what} arena: {requests} request rows x {branches} branches: {' + '.join(terms)} = "
+        f"{total / 2**20:.1f} MiB"
+    )
+
+
+def arena_bytes(arena_rows: dict[str, int], row_bytes: RowBytes) -> int:
+    return sum(rows * getattr(row_bytes, name) for name, rows in arena_rows.items())

@@ -1,0 +1,57 @@
+"""Commit moves: accepted rows from the accepted branch to the request's own slots.
+
+Destinations are looked up when the round is planned. Between plan and commit the scheduler may hand the request's
+table rows to somebody else, so the commit itself reads no table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from dsv4_npu_tree.ops.kv_relocate import Moves
+from dsv4_npu_tree.paging.arena import Space
+from dsv4_npu_tree.paging.tables import PAGE, PageTables
+
+
+@dataclass(frozen=True)
+class CommitTarget:
+    """Where one address space's accepted rows go, for every possible acceptance.
+
+    first, second: int64 ``[bs]`` destination rows of entry ``entries(prefix)`` and of the first entry of the next
+    page; room: int64 ``[bs]`` rows that fit before that page.
+    """
+
+    space: Space
+    first: torch.Tensor
+    second: torch.Tensor
+    room: torch.Tensor
+
+    def moves(self, request: torch.Tensor, prefix: torch.Tensor, branch: torch.Tensor, accept_lens: torch.Tensor,
+              depths: int) -> Moves:
+        """Two runs per request: up to the page end, and what follows. All arguments int64 ``[bs]``."""
+        space = self.space
+        start = space.entries(prefix)
+        count = space.entries(prefix + accept_lens) - start
+        head = torch.minimum(count, self.room)
+        source = space.first_row(request, branch) + start - space.origin(prefix)
+        return Moves(
+            torch.cat([source, source + head]),
+            torch.cat([self.first, self.second]),
+            torch.cat([head, count - head]),
+            -(-depths // space.ratio) + (space.ratio > 1),
+        )
+
+
+def commit_target(tables: PageTables, request: torch.Tensor, prefix: torch.Tensor, space: Space) -> CommitTarget:
+    """Look up the destinations of a round. request, prefix: int64 ``[bs]``."""
+    start = space.entries(prefix)
+    if space.ratio == 128:
+        page = tables.c128_page_size
+        lookup = tables.c128
+    else:
+        page = PAGE // space.ratio
+        lookup = tables.swa if space.ratio == 1 else tables.c4
+    next_page = (torch.div(start, page, rounding_mode="floor") + 1) * page
+    return CommitTarget(space, lookup(request, start), lookup(request, next_page), next_page - start)

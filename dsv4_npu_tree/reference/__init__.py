@@ -1,0 +1,1 @@
+"""Slow first-principles oracles; imports nothing of the package."""

@@ -1,0 +1,1 @@
+"""Compressor state along a tree path."""

@@ -1,0 +1,1 @@
+"""Tree topology, verification and sampling rules; knows no SGLang."""

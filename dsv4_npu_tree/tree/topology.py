@@ -1,0 +1,59 @@
+"""The topology of one verify round: which node hangs where, in which branch, at which position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """The outputs of `dsv4_tree::tree_build` for a batch; shapes, dtypes and meaning are given there."""
+
+    positions: Tensor
+    retrieve_index: Tensor
+    retrieve_next_token: Tensor
+    retrieve_next_sibling: Tensor
+    parent: Tensor
+    depth: Tensor
+    ancestors: Tensor
+    branch_table: Tensor
+    home_branch: Tensor
+    n: int
+    steps: int
+    topk: int
+
+    @property
+    def bs(self) -> int:
+        return self.parent.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.parent.device
+
+    @property
+    def max_branches(self) -> int:
+        return self.branch_table.shape[1]
+
+    @property
+    def seq_lens(self) -> Tensor:
+        """Prefix length P of every request (the root's position); int64 [bs]."""
+        return self.positions.view(self.bs, self.n)[:, 0]
+
+    def paths(self, request: int) -> list[list[int]]:
+        """Root-to-leaf paths of a request, one per branch, as node indices. Waits for the device."""
+        rows = self.branch_table[request].tolist()
+        return [[node for node in row if node >= 0] for row in rows if row[0] >= 0]
+
+    def children(self, request: int, node: int) -> list[int]:
+        """Children of a node in verification order. Waits for the device."""
+        child = int(self.retrieve_next_token[request, node])
+        siblings = self.retrieve_next_sibling[request].tolist()
+        found: list[int] = []
+        while child >= 0:
+            assert len(found) < self.n, f"sibling links of request {request} are cyclic below node {node}"
+            found.append(child)
+            child = siblings[child]
+        return found
