@@ -26,7 +26,7 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         pool = self.token_to_kv_pool
         arena = getattr(pool, "dsv4_tree_arena", None)
         if arena is None:
-            raise RuntimeError("dsv4_tree: the KV pool was built without an arena; is the plugin loaded in this process?")
+            raise RuntimeError("dsv4_tree: the KV pool has no arena; is the plugin loaded in this process?")
         if self.req_to_token.shape[0] > arena.requests:
             raise RuntimeError(
                 f"dsv4_tree: the arena serves {arena.requests} request rows, req_to_token has "
@@ -55,7 +55,7 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
             return
         topology = getattr(forward_batch.spec_info, "tree_topology", None)
         if topology is None:
-            raise RuntimeError("dsv4_tree: target verify without a tree; the hook on build_eagle_verify_input is missing")
+            raise RuntimeError("dsv4_tree: verify without a tree; the hook on build_eagle_verify_input is missing")
         prefix = forward_batch.seq_lens.long()
         assert topology.bs == prefix.shape[0], f"tree of {topology.bs} requests, batch of {prefix.shape[0]}"
         host = forward_batch.seq_lens_cpu
@@ -138,7 +138,8 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         index, lens = accept_index.long(), accept_lens.long()
         bs, depths = index.shape
         request, prefix = plan.request[:bs], plan.prefix[:bs]
-        last = index.gather(1, (lens - 1).clamp(min=0)[:, None])[:, 0] - torch.arange(bs, device=index.device) * topology.n
+        first_node = torch.arange(bs, device=index.device) * topology.n
+        last = index.gather(1, (lens - 1).clamp(min=0)[:, None])[:, 0] - first_node
         branch = topology.home_branch[:bs].long().gather(1, last.clamp(min=0)[:, None])[:, 0].clamp(min=0)
         moves: list[Moves] = []
         sources, targets, move_set = [], [], []

@@ -22,7 +22,8 @@ class VerifyPlan:
     request, prefix: int64 ``[bs]``. seqused: int32 ``[T]``, tokens a row sees. swa/c4/c128_table: int32
     ``[T, columns]`` in blocks of the arena's spaces. store_row, store_slot: int64 ``[bs*B*(S+1)]``, node row and arena
     SWA row of the KV fan-out. windows, entry_row, entry_slot: per ratio, compress work and its fan-out (slot 0 = none).
-    tails: per space, prefix-tail runs. targets: per space, commit destinations. ring_rows: per ratio int64 ``[bs, S+1]``.
+    tails: per space, prefix-tail runs. targets: per space, commit destinations. ring_rows: per ratio, int64
+    ``[bs, S+1]``.
     scratch: per (layer, is_indexer), the projected rows kept until commit.
     """
 
@@ -105,9 +106,7 @@ def plan_verify(
         if space is None:
             continue
         ratio = space.ratio
-        plan.tails[ratio] = tail_moves(
-            tables, request, prefix, used if ratio == 4 else used & crosses[:, None], space
-        )
+        plan.tails[ratio] = tail_moves(tables, request, prefix, used if ratio == 4 else used & crosses[:, None], space)
         plan.targets[ratio] = commit_target(tables, request, prefix, space)
         plan.windows[ratio] = path_windows(tables, request, prefix, depth, home, branch_table, rings[ratio])
         closing = ((position + 1) % ratio == 0)[:, None, :] & (branch_table >= 0) & live[:, :, None]

@@ -54,6 +54,7 @@ def attend_rows(backend, arena: Arena, q: torch.Tensor, layer, sinks: torch.Tens
     }
     if ratio:
         space = arena.c4 if ratio == 4 else arena.c128
+        assert space is not None, "a draft pool has no compressed layers"
         topk = metadata.c4_topk_indices if ratio == 4 else None
         kwargs |= {
             "cmp_mask_mode": 3,

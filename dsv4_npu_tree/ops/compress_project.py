@@ -22,9 +22,7 @@ def _compress_project(
 define(SCHEMA, _compress_project)
 
 
-def compress_project(
-    x: torch.Tensor, weight: torch.Tensor, ape: torch.Tensor, positions: torch.Tensor
-) -> torch.Tensor:
+def compress_project(x: torch.Tensor, weight: torch.Tensor, ape: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """Project T tokens to the rows that the compressor state stores.
 
     x ``[T, hidden]`` bf16 or fp32; weight fp32 ``[2*coff*D, hidden]`` (wkv over wgate); ape fp32 ``[ratio, coff*D]``;

@@ -80,7 +80,9 @@ def tree_build(
         raise ValueError(
             f"num_draft_tokens={num_draft_tokens} is outside 2..{MAX_NODES}; change --speculative-num-draft-tokens"
         )
-    bs = seq_lens.shape[0] if seq_lens.dim() == 1 else -1
+    if seq_lens.dim() != 1:
+        raise ValueError(f"seq_lens has shape {tuple(seq_lens.shape)}, expected [bs]; flatten it")
+    bs = seq_lens.shape[0]
     expected = {
         "parent_list": (parent_list, (bs, topk * (steps - 1) + 1 if steps > 1 else 0)),
         "selected_index": (selected_index, (bs, num_draft_tokens - 1)),

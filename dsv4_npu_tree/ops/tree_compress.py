@@ -89,6 +89,4 @@ def tree_compress(
         raise ValueError(f"tree_compress needs fp32 rows, got {scratch.dtype} and {state.dtype}")
     if window.dtype != torch.int64 or window.shape[0] != scratch.shape[0] or closes.shape != scratch.shape[:1]:
         raise ValueError(f"tree_compress needs one int64 window per row, got {tuple(window.shape)} {window.dtype}")
-    return torch.ops.dsv4_tree.tree_compress(
-        scratch, state, window, closes, norm_weight, cos, sin, coff, norm_eps
-    )
+    return torch.ops.dsv4_tree.tree_compress(scratch, state, window, closes, norm_weight, cos, sin, coff, norm_eps)

@@ -96,10 +96,7 @@ def describe(arena_rows: dict[str, int], row_bytes: RowBytes, requests: int, bra
         if getattr(row_bytes, name)
     ]
     total = arena_bytes(arena_rows, row_bytes)
-    return (
-        f"{what} arena: {requests} request rows x {branches} branches: {' + '.join(terms)} = "
-        f"{total / 2**20:.1f} MiB"
-    )
+    return f"{what} arena: {requests} request rows x {branches} branches: {' + '.join(terms)} = {total / 2**20:.1f} MiB"
 
 
 def arena_bytes(arena_rows: dict[str, int], row_bytes: RowBytes) -> int:

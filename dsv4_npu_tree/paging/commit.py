@@ -28,8 +28,9 @@ class CommitTarget:
     second: torch.Tensor
     room: torch.Tensor
 
-    def moves(self, request: torch.Tensor, prefix: torch.Tensor, branch: torch.Tensor, accept_lens: torch.Tensor,
-              depths: int) -> Moves:
+    def moves(
+        self, request: torch.Tensor, prefix: torch.Tensor, branch: torch.Tensor, accept_lens: torch.Tensor, depths: int
+    ) -> Moves:
         """Two runs per request: up to the page end, and what follows. All arguments int64 ``[bs]``."""
         space = self.space
         start = space.entries(prefix)
@@ -47,11 +48,7 @@ class CommitTarget:
 def commit_target(tables: PageTables, request: torch.Tensor, prefix: torch.Tensor, space: Space) -> CommitTarget:
     """Look up the destinations of a round. request, prefix: int64 ``[bs]``."""
     start = space.entries(prefix)
-    if space.ratio == 128:
-        page = tables.c128_page_size
-        lookup = tables.c128
-    else:
-        page = PAGE // space.ratio
-        lookup = tables.swa if space.ratio == 1 else tables.c4
+    page = tables.c128_page_size if space.ratio == 128 else PAGE // space.ratio
+    lookup = {1: tables.swa, 4: tables.c4, 128: tables.c128}[space.ratio]
     next_page = (torch.div(start, page, rounding_mode="floor") + 1) * page
     return CommitTarget(space, lookup(request, start), lookup(request, next_page), next_page - start)

@@ -10,6 +10,7 @@ from dsv4_npu_tree.hooks.registry import check_installed
 
 logger = logging.getLogger(__name__)
 _SOURCE = "dsv4_npu_tree"
+_BACKEND_FIELDS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 
 
 def _is_deepseek_v4(server_args) -> bool:
@@ -50,9 +51,7 @@ def model_overrides(server_args, hf_config) -> dict:
 
     if not asks_for_tree(server_args):
         return {}
-    overrides = dict.fromkeys(
-        ("attention_backend", "prefill_attention_backend", "decode_attention_backend"), BACKEND
-    )
+    overrides: dict[str, str | int] = dict.fromkeys(_BACKEND_FIELDS, BACKEND)
     cfg = resolving_view(server_args)
     if cfg.speculative_algorithm is not None and cfg.max_running_requests is None:
         ranks = max(1, cfg.dp_size) if cfg.enable_dp_attention else 1

@@ -13,35 +13,17 @@ logger = logging.getLogger(__name__)
 
 
 def _build_dsv4_kv_pool(original, self, **kwargs):
-    config = tree_config()
+    config, draft = tree_config(), self.is_draft_worker
     requests = kwargs["req_to_token_pool"].req_to_token.shape[0]
-    build = ArenaBuild(config, requests, config.topk if self.is_draft_worker else config.max_branches)
+    build = ArenaBuild(config, requests, config.topk if draft else config.max_branches)
     with growing_pools(build):
         pool = original(self, **kwargs)
-    pool.dsv4_tree_arena = arena = build.arena()
-    indexer_rows = pool._indexer_pool(4).index_k_buffer[0] if arena.c4 is not None else None
-    if arena.c4 is not None:
-        c4_rows = pool.c4_kv_pool.kv_buffer[0].shape[:2].numel()
-        assert indexer_rows.shape[:2].numel() == c4_rows, "C4 and indexer pools share their slots"
-    ratios = [0] * self.layer_info.num_effective_layers if self.is_draft_worker else list(
-        self.model_config.compress_ratios
-    )[: self.layer_info.num_effective_layers]
-    rows = {
-        name: buffer[0].shape[:2].numel() - space.base
-        for name, space, buffer in (
-            ("swa", arena.swa, pool.swa_kv_pool.kv_buffer),
-            ("c4", arena.c4, pool.c4_kv_pool.kv_buffer if arena.c4 else None),
-            ("c128", arena.c128, pool.c128_kv_pool.kv_buffer if arena.c128 else None),
-        )
-        if space is not None
-    }
-    row_bytes = RowBytes.of_layers(
-        ratios,
-        self.model_config.qk_nope_head_dim + self.model_config.qk_rope_head_dim,
-        self.model_config.index_head_dim,
-    )
-    what = "dsv4_tree draft" if self.is_draft_worker else "dsv4_tree"
-    logger.info("%s", describe(rows, row_bytes, requests, build.branches, what))
+    pool.dsv4_tree_arena = build.arena()
+    layers, model = self.layer_info.num_effective_layers, self.model_config
+    ratios = [0] * layers if draft else list(model.compress_ratios)[:layers]
+    row_bytes = RowBytes.of_layers(ratios, model.qk_nope_head_dim + model.qk_rope_head_dim, model.index_head_dim)
+    what = "dsv4_tree draft" if draft else "dsv4_tree"
+    logger.info("%s", describe(build.rows, row_bytes, requests, build.branches, what))
     return pool
 
 

@@ -13,19 +13,22 @@ def _calculate_pool_sizes(original, self, available_bytes, page_size):
 
     config = tree_config()
     requests = self._get_num_req_slots(self._resolve_max_running_requests_per_worker(available_bytes))
-    pages = {"swa": page_size, "c4": page_size // 4, "c128": get_schedule().c128_page_size}
-    rows = {
-        name: arena_pages(space_of(ratio, pages[name], config, config.max_branches), requests, pages[name]) * pages[name]
-        for name, ratio in (("swa", 1), ("c4", 4), ("c128", 128))
+
+    def rows(ratio: int, page: int, branches: int) -> int:
+        return arena_pages(space_of(ratio, page, config, branches), requests, page) * page
+
+    target_rows = {
+        "swa": rows(1, page_size, config.max_branches),
+        "c4": rows(4, page_size // 4, config.max_branches),
+        "c128": rows(128, get_schedule().c128_page_size, config.max_branches),
     }
-    row_bytes = RowBytes.of_layers(list(self.stage_compress_ratios), self.attn_head_dim, self.indexer_head_dim)
-    draft_space = space_of(1, page_size, config, config.topk)
-    draft_rows = {"swa": arena_pages(draft_space, requests, page_size) * page_size}
+    target_bytes = RowBytes.of_layers(list(self.stage_compress_ratios), self.attn_head_dim, self.indexer_head_dim)
+    draft_rows = {"swa": rows(1, page_size, config.topk)}
     draft_bytes = RowBytes.of_layers([0], self.attn_head_dim, self.indexer_head_dim)
-    needed = arena_bytes(rows, row_bytes) + arena_bytes(draft_rows, draft_bytes)
+    needed = arena_bytes(target_rows, target_bytes) + arena_bytes(draft_rows, draft_bytes)
     if needed >= available_bytes:
         raise RuntimeError(
-            f"{describe(rows, row_bytes, requests, config.max_branches, 'dsv4_tree')} (draft "
+            f"{describe(target_rows, target_bytes, requests, config.max_branches, 'dsv4_tree')} (draft "
             f"{arena_bytes(draft_rows, draft_bytes) / 2**20:.1f} MiB) does not fit the KV budget of "
             f"{available_bytes / 2**20:.1f} MiB: lower --max-running-requests or --speculative-num-draft-tokens, "
             "or raise --mem-fraction-static"

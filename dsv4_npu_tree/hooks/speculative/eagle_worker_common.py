@@ -6,6 +6,7 @@ import torch
 
 from dsv4_npu_tree.hooks.registry import Hook
 from dsv4_npu_tree.hooks.speculative.round import current_round
+from dsv4_npu_tree.inspect.dump import dump_directory, round_of, write_round
 
 
 def _prepare_for_draft(
@@ -47,7 +48,8 @@ def _prepare_for_draft(
 def _build_eagle_verify_input(original, batch, *args, **kwargs):
     verify_input = original(batch, *args, **kwargs)
     if not batch.forward_mode.is_idle():
-        verify_input.tree_topology = current_round().topology
+        draft = current_round()
+        verify_input.tree_topology, verify_input.tree_scores = draft.topology, draft.scores
     return verify_input
 
 
@@ -68,6 +70,10 @@ def _finalize_accept_tree_path(
     # Enqueued before publish and draft extend, on the same stream.
     verify_input = batch.spec_info
     verify_input.tree_backend.commit(verify_input.tree_plan, accept_index, accept_lens)
+    directory = dump_directory()
+    if directory is not None:
+        names = [request.rid for request in batch.reqs]
+        write_round(directory, round_of(verify_input, names, accept_index, accept_lens, predict))
     if logits_output.hidden_states is not None:
         logits_output.hidden_states = _compact_accept_to_front(
             logits_output.hidden_states, accept_index, bs, num_draft_tokens=num_draft_tokens

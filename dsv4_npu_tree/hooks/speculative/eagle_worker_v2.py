@@ -12,7 +12,5 @@ def _draft(original, self, batch, **kwargs):
 
 
 HOOKS = [
-    Hook(
-        "sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft", ("self", "batch", "with_topology"), _draft
-    )
+    Hook("sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft", ("self", "batch", "with_topology"), _draft)
 ]

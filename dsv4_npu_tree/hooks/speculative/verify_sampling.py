@@ -24,7 +24,7 @@ _SUPPLIED = {
 
 
 def install() -> list[str]:
-    """Fill the names that are not callable in sglang.srt.speculative.eagle_utils, if dsv4_tree is active; returns those filled.
+    """Fill the names that are not callable in sglang.srt.speculative.eagle_utils, if dsv4_tree is active; returns them.
 
     Call it where the backend is built, before the first verify. Raises AttributeError if upstream no longer has a name.
     """

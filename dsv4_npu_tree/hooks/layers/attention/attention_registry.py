@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsv4_npu_tree import BACKEND
 from dsv4_npu_tree.config import tree_active
 from dsv4_npu_tree.hooks.registry import check_installed
+from dsv4_npu_tree.hooks.speculative import verify_sampling
 
 
 def register(all_hooks) -> None:
@@ -20,6 +21,7 @@ def register(all_hooks) -> None:
         if getattr(runner, "is_draft_worker", False) or not tree_active():
             return ATTENTION_BACKENDS["dsv4"](runner)
         check_installed(all_hooks())
+        verify_sampling.install()
         from dsv4_npu_tree.attention.backend import DeepseekV4AscendTreeBackend
 
         return DeepseekV4AscendTreeBackend(runner)

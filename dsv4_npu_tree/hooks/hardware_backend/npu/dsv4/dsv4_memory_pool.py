@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 
@@ -21,21 +22,23 @@ def space_of(ratio: int, page: int, config: TreeConfig, branches: int) -> Space:
     return Space(base=0, block=block, blocks=1 if ratio == 128 else 2, branches=branches, ratio=ratio)
 
 
-def _with_base(space: Space, rows: int) -> Space:
-    return Space(rows, space.block, space.blocks, space.branches, space.ratio)
-
-
 class ArenaBuild:
-    """Grows the buffers of one pool while it is built, and remembers where each arena starts."""
+    """Grows the buffers of one pool while it is built, and remembers where each arena starts.
+
+    spaces: by ratio. rows: arena rows per space, rounded up to pages.
+    """
 
     def __init__(self, config: TreeConfig, requests: int, branches: int):
         self.config, self.requests, self.branches = config, requests, branches
         self.spaces: dict[int, Space] = {}
+        self.rows: dict[str, int] = {}
 
     def extra_pages(self, ratio: int, page: int, known_pages: int) -> int:
         space = space_of(ratio, page, self.config, self.branches)
-        self.spaces[ratio] = _with_base(space, known_pages * page)
-        return arena_pages(space, self.requests, page)
+        self.spaces[ratio] = replace(space, base=known_pages * page)
+        pages = arena_pages(space, self.requests, page)
+        self.rows[{1: "swa", 4: "c4", 128: "c128"}[ratio]] = pages * page
+        return pages
 
     def arena(self) -> Arena:
         return Arena(self.requests, self.spaces[1], self.spaces.get(4), self.spaces.get(128))
@@ -85,9 +88,7 @@ def growing_pools(build: ArenaBuild) -> Iterator[None]:
             for name in ("index_k_buffer", "index_scale_buffer"):
                 shape, dtype, layers = getattr(self, name)[0].shape[1:], getattr(self, name)[0].dtype, self.layer_num
                 setattr(self, name, None)  # release before the larger ones are made
-                grown = [
-                    torch.zeros(known + extra, *shape, dtype=dtype, device=self.device) for _ in range(layers)
-                ]
+                grown = [torch.zeros(known + extra, *shape, dtype=dtype, device=self.device) for _ in range(layers)]
                 setattr(self, name, grown)
 
     NPUDeepSeekV4SingleKVPool.create_buffer = create_grown_buffer
