@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from dsv4_npu_tree.config import TreeConfig
+
 
 @dataclass(frozen=True)
 class Space:
@@ -65,39 +67,13 @@ class Arena:
         return [s for s in (self.swa, self.c4, self.c128) if s is not None]
 
 
-@dataclass(frozen=True)
-class RowBytes:
-    """Bytes of one row over all layers of a pool, per address space (Atlas A3 layout).
-
-    SWA, C4 and C128 rows are bf16 ``[512]`` (1024 B); a C4 row carries an int8 indexer key (128 B) and an fp16 scale.
-    """
-
-    swa: int
-    c4: int
-    c128: int
-
-    @classmethod
-    def of_layers(cls, ratios: list[int], head_dim: int, indexer_dim: int) -> RowBytes:
-        """ratios: compress ratio of every layer of the pool."""
-        row = 2 * head_dim
-        return cls(row * len(ratios), (row + indexer_dim + 2) * ratios.count(4), row * ratios.count(128))
+def space_of(ratio: int, page: int, config: TreeConfig, branches: int) -> Space:
+    """Arena space of a pool whose rows stand for ``ratio`` tokens, page = rows of a pool page; base still 0."""
+    block = {1: config.block_rows, 4: config.c4_block, 128: config.c128_block(page)}[ratio]
+    # At most one C128 entry closes per round, so its tail block has room for it.
+    return Space(base=0, block=block, blocks=1 if ratio == 128 else 2, branches=branches, ratio=ratio)
 
 
 def arena_pages(space: Space, requests: int, page: int) -> int:
     """Pool pages of ``page`` rows that hold the arena rows of ``requests`` request rows."""
     return -(-space.rows(requests) // page)
-
-
-def describe(arena_rows: dict[str, int], row_bytes: RowBytes, requests: int, branches: int, what: str) -> str:
-    """The one start-up line: the formula with its numbers. arena_rows: rows per space, page-rounded."""
-    terms = [
-        f"{name} {rows} rows x {getattr(row_bytes, name)} B"
-        for name, rows in arena_rows.items()
-        if getattr(row_bytes, name)
-    ]
-    total = arena_bytes(arena_rows, row_bytes)
-    return f"{what} arena: {requests} request rows x {branches} branches: {' + '.join(terms)} = {total / 2**20:.1f} MiB"
-
-
-def arena_bytes(arena_rows: dict[str, int], row_bytes: RowBytes) -> int:
-    return sum(rows * getattr(row_bytes, name) for name, rows in arena_rows.items())

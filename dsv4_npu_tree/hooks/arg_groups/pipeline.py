@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from dsv4_npu_tree import BACKEND
-from dsv4_npu_tree.config import DEFAULT_RUNNING_REQUESTS, asks_for_tree, backends_of, refusals
+from dsv4_npu_tree.config import DEFAULT_RUNNING_REQUESTS, TreeConfig, asks_for_tree, backends_of, refusals
 from dsv4_npu_tree.hooks.registry import check_installed
+from dsv4_npu_tree.paging.budget import MIB, ArenaBudget, ModelRows
 
 logger = logging.getLogger(__name__)
 _SOURCE = "dsv4_npu_tree"
@@ -31,6 +32,31 @@ def _refuse(server_args) -> None:
         raise ValueError(f"{BACKEND} cannot run with these arguments:\n  " + "\n  ".join(reasons))
 
 
+def _refuse_arena(server_args) -> None:
+    """Raise ValueError if the arena alone exceeds what --mem-fraction-static gives; the exact check, against what is
+    left after the weights, follows when the pools are sized."""
+    from sglang.srt.arg_groups.model_override_base import model_config_of, resolving_view
+    from sglang.srt.utils.common import get_device_memory_capacity
+
+    cfg, model = resolving_view(server_args), model_config_of(server_args)
+    capacity = get_device_memory_capacity("npu")
+    if capacity is None or cfg.mem_fraction_static is None or cfg.max_running_requests is None:
+        return
+    ranks = max(1, cfg.attn_dp_size)
+    config = TreeConfig.of_shape(
+        cfg.speculative_num_draft_tokens, cfg.speculative_num_steps, cfg.speculative_eagle_topk
+    )
+    rows = ModelRows(
+        tuple(model.compress_ratios[: model.num_hidden_layers]),
+        model.qk_nope_head_dim + model.qk_rope_head_dim,
+        model.index_head_dim,
+    )
+    budget = ArenaBudget.of(config, cfg.max_running_requests // ranks + 1, rows, cfg.c128_page_size)
+    reason = budget.refusal(capacity * MIB * cfg.mem_fraction_static, "the device memory share")
+    if reason is not None:
+        raise ValueError(reason)
+
+
 def _disable_graphs(server_args) -> None:
     from sglang.srt.arg_groups.model_override_base import resolving_view
     from sglang.srt.arg_groups.overrides import declare_resolution
@@ -45,24 +71,27 @@ def _disable_graphs(server_args) -> None:
     logger.warning("%s runs eagerly: NPU graph capture of trees is not there yet, graphs are switched off", BACKEND)
 
 
-def model_overrides(server_args, hf_config) -> dict:
-    """Override provider: keep the backend name that the user typed, and bound the running requests."""
+def _bound_running_requests(server_args) -> None:
     from sglang.srt.arg_groups.model_override_base import resolving_view
+    from sglang.srt.arg_groups.overrides import declare_resolution
 
-    if not asks_for_tree(server_args):
-        return {}
-    overrides: dict[str, str | int] = dict.fromkeys(_BACKEND_FIELDS, BACKEND)
     cfg = resolving_view(server_args)
-    if cfg.speculative_algorithm is not None and cfg.max_running_requests is None:
-        ranks = max(1, cfg.dp_size) if cfg.enable_dp_attention else 1
-        overrides["max_running_requests"] = DEFAULT_RUNNING_REQUESTS * ranks
-        logger.info(
-            "%s: --max-running-requests defaults to %d (%d per attention-DP rank, the arena grows with it)",
-            BACKEND,
-            overrides["max_running_requests"],
-            DEFAULT_RUNNING_REQUESTS,
-        )
-    return overrides
+    if cfg.speculative_algorithm is None or cfg.max_running_requests is not None:
+        return
+    ranks = max(1, cfg.dp_size) if cfg.enable_dp_attention else 1
+    limit = DEFAULT_RUNNING_REQUESTS * ranks
+    declare_resolution(server_args, _SOURCE, max_running_requests=limit)
+    logger.info(
+        "%s: --max-running-requests defaults to %d (%d per attention-DP rank, the arena grows with it)",
+        BACKEND,
+        limit,
+        DEFAULT_RUNNING_REQUESTS,
+    )
+
+
+def model_overrides(server_args, hf_config) -> dict:
+    """Override provider: keep the backend name that the user typed."""
+    return dict.fromkeys(_BACKEND_FIELDS, BACKEND) if asks_for_tree(server_args) else {}
 
 
 def register(all_hooks) -> None:
@@ -79,6 +108,7 @@ def register(all_hooks) -> None:
         if asks_for_tree(server_args):
             check_installed(all_hooks())
             _refuse(server_args)
+            _bound_running_requests(server_args)
         previous(server_args)
 
     @register_resolution_hook("handle_speculative_decoding")
@@ -93,4 +123,5 @@ def register(all_hooks) -> None:
         from sglang.srt.arg_groups.model_override_base import resolving_view
 
         if asks_for_tree(server_args) and resolving_view(server_args).speculative_algorithm is not None:
+            _refuse_arena(server_args)
             _disable_graphs(server_args)

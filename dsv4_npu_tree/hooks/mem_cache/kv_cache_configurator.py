@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 from dsv4_npu_tree.config import tree_config
 from dsv4_npu_tree.hooks.hardware_backend.npu.dsv4.dsv4_memory_pool import ArenaBuild, growing_pools
 from dsv4_npu_tree.hooks.registry import Hook
-from dsv4_npu_tree.paging.arena import RowBytes, describe
-
-logger = logging.getLogger(__name__)
 
 
 def _build_dsv4_kv_pool(original, self, **kwargs):
@@ -19,11 +14,6 @@ def _build_dsv4_kv_pool(original, self, **kwargs):
     with growing_pools(build):
         pool = original(self, **kwargs)
     pool.dsv4_tree_arena = build.arena()
-    layers, model = self.layer_info.num_effective_layers, self.model_config
-    ratios = [0] * layers if draft else list(model.compress_ratios)[:layers]
-    row_bytes = RowBytes.of_layers(ratios, model.qk_nope_head_dim + model.qk_rope_head_dim, model.index_head_dim)
-    what = "dsv4_tree draft" if draft else "dsv4_tree"
-    logger.info("%s", describe(build.rows, row_bytes, requests, build.branches, what))
     return pool
 
 

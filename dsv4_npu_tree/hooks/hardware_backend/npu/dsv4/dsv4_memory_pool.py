@@ -12,33 +12,23 @@ from dataclasses import replace
 import torch
 
 from dsv4_npu_tree.config import TreeConfig
-from dsv4_npu_tree.paging.arena import Arena, Space, arena_pages
-
-
-def space_of(ratio: int, page: int, config: TreeConfig, branches: int) -> Space:
-    """Arena space of a pool whose rows stand for ``ratio`` tokens, page = rows of a pool page; base still 0."""
-    block = {1: config.block_rows, 4: config.c4_block, 128: config.c128_block(page)}[ratio]
-    # At most one C128 entry closes per round, so its tail block has room for it.
-    return Space(base=0, block=block, blocks=1 if ratio == 128 else 2, branches=branches, ratio=ratio)
+from dsv4_npu_tree.paging.arena import Arena, Space, arena_pages, space_of
 
 
 class ArenaBuild:
     """Grows the buffers of one pool while it is built, and remembers where each arena starts.
 
-    spaces: by ratio. rows: arena rows per space, rounded up to pages.
+    spaces: by ratio (1, 4, 128).
     """
 
     def __init__(self, config: TreeConfig, requests: int, branches: int):
         self.config, self.requests, self.branches = config, requests, branches
         self.spaces: dict[int, Space] = {}
-        self.rows: dict[str, int] = {}
 
     def extra_pages(self, ratio: int, page: int, known_pages: int) -> int:
         space = space_of(ratio, page, self.config, self.branches)
         self.spaces[ratio] = replace(space, base=known_pages * page)
-        pages = arena_pages(space, self.requests, page)
-        self.rows[{1: "swa", 4: "c4", 128: "c128"}[ratio]] = pages * page
-        return pages
+        return arena_pages(space, self.requests, page)
 
     def arena(self) -> Arena:
         return Arena(self.requests, self.spaces[1], self.spaces.get(4), self.spaces.get(128))

@@ -1,0 +1,87 @@
+"""What the arena costs: one formula, used to print it, to take it off the KV budget, and to refuse it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsv4_npu_tree.config import TreeConfig
+from dsv4_npu_tree.paging.arena import arena_pages, space_of
+from dsv4_npu_tree.paging.tables import PAGE
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class ModelRows:
+    """Row sizes of a model. ratios: compress ratio of each layer; head_dim, indexer_dim: channels.
+
+    SWA, C4 and C128 rows are bf16 (Atlas A3: 1024 B at 512 channels); a C4 row carries an int8 indexer key and an fp16
+    scale. The draft (NextN) is one SWA layer.
+    """
+
+    ratios: tuple[int, ...]
+    head_dim: int = 512
+    indexer_dim: int = 128
+
+    @property
+    def kv_bytes(self) -> int:
+        return 2 * self.head_dim
+
+
+@dataclass(frozen=True)
+class Term:
+    """rows (rounded up to pool pages) times bytes over all layers."""
+
+    name: str
+    rows: int
+    bytes_per_row: int
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.bytes_per_row
+
+
+@dataclass(frozen=True)
+class ArenaBudget:
+    """Arena bytes of the target and draft pools for ``requests`` request rows."""
+
+    requests: int
+    branches: int
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def of(cls, config: TreeConfig, requests: int, model: ModelRows, c128_page: int) -> ArenaBudget:
+        """requests: request rows of the pool (running requests + 1). c128_page: entries of a C128 page."""
+        c4_layers, c128_layers = model.ratios.count(4), model.ratios.count(128)
+        spaces = (
+            ("swa", 1, PAGE, config.max_branches, model.kv_bytes * len(model.ratios)),
+            ("c4", 4, PAGE // 4, config.max_branches, (model.kv_bytes + model.indexer_dim + 2) * c4_layers),
+            ("c128", 128, c128_page, config.max_branches, model.kv_bytes * c128_layers),
+            ("draft swa", 1, PAGE, config.topk, model.kv_bytes),
+        )
+        terms = tuple(
+            Term(name, arena_pages(space_of(ratio, page, config, branches), requests, page) * page, row_bytes)
+            for name, ratio, page, branches, row_bytes in spaces
+            if row_bytes
+        )
+        return cls(requests, config.max_branches, terms)
+
+    @property
+    def bytes(self) -> int:
+        return sum(term.bytes for term in self.terms)
+
+    def __str__(self) -> str:
+        terms = " + ".join(f"{t.name} {t.rows} rows x {t.bytes_per_row} B" for t in self.terms)
+        return (
+            f"dsv4_tree arena for {self.requests} request rows x {self.branches} branches: {terms} = "
+            f"{self.bytes / MIB:.1f} MiB"
+        )
+
+    def refusal(self, available: float, where: str) -> str | None:
+        """Why the arena does not fit into ``available`` bytes, with the flags to change; None if it fits."""
+        if self.bytes < available:
+            return None
+        return (
+            f"{self}, which does not fit {where} of {available / MIB:.1f} MiB: lower --max-running-requests or "
+            "--speculative-num-draft-tokens, or raise --mem-fraction-static"
+        )
