@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4_npu_tree import BACKEND
@@ -177,14 +177,25 @@ def _environment_refusals(cfg: Any) -> list[str]:
     return []
 
 
+_probed_block_rows: int | None = None
+
+
+def settle_block_rows(block_rows: int) -> None:
+    """Keep the block size that the start-up probe found to work for the rest of this process."""
+    global _probed_block_rows
+    assert block_rows in BLOCK_ROWS, block_rows
+    _probed_block_rows = block_rows
+
+
 def tree_config() -> TreeConfig:
-    """The config of this process, from SGLang's published speculative settings."""
+    """The config of this process: SGLang's published speculative settings, and the probed block size once known."""
     from sglang.srt.runtime_context import get_spec
 
     spec = get_spec()
-    return TreeConfig.of_shape(
+    config = TreeConfig.of_shape(
         int(spec.speculative_num_draft_tokens), int(spec.speculative_num_steps), int(spec.speculative_eagle_topk)
     )
+    return config if _probed_block_rows is None else replace(config, block_rows=_probed_block_rows)
 
 
 def tree_active() -> bool:

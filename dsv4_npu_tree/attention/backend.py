@@ -57,7 +57,7 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         if topology is None:
             raise RuntimeError("dsv4_tree: verify without a tree; the hook on build_eagle_verify_input is missing")
         prefix = forward_batch.seq_lens.long()
-        assert topology.bs == prefix.shape[0], f"tree of {topology.bs} requests, batch of {prefix.shape[0]}"
+        topology = topology.padded(prefix.shape[0])
         host = forward_batch.seq_lens_cpu
         longest = int((prefix if host is None else host).max())
         plan = plan_verify(

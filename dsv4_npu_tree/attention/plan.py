@@ -64,6 +64,8 @@ def plan_verify(
     longest: an upper bound of every prefix, from the host; it sets widths only, since under overlap scheduling the
     host copy of the lengths can be a step ahead of the device.
     """
+    # The batch's tensors are views of input buffers that the runner's next forward overwrites; commit reads these later.
+    request, prefix = request.clone(), prefix.clone()
     depth, home = topology.depth.long(), topology.home_branch.long()
     branch_table = topology.branch_table.long()
     bs, branches, depths = branch_table.shape

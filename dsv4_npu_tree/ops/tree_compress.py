@@ -49,7 +49,7 @@ def _tree_compress(
     tail = pooled[:, -rope:]
     turned = torch.stack((-tail[:, 1::2], tail[:, 0::2]), -1).flatten(-2)
     pooled = torch.cat([pooled[:, :-rope], tail * cos[work] + turned * sin[work]], -1)
-    out[work] = pooled.float().to(torch.bfloat16)
+    out[work] = pooled.to(torch.bfloat16)
     return out
 
 

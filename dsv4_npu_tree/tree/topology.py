@@ -42,6 +42,36 @@ class Topology:
         """Prefix length P of every request (the root's position); int64 [bs]."""
         return self.positions.view(self.bs, self.n)[:, 0]
 
+    def padded(self, bs: int) -> Topology:
+        """This topology with padding requests behind it, up to `bs` requests: a lone root at position 0 each."""
+        extra = bs - self.bs
+        assert extra >= 0, f"{self.bs} requests do not fit a batch of {bs}"
+        if extra == 0:
+            return self
+
+        def pad(tensor: Tensor, value: int) -> Tensor:
+            return torch.cat([tensor, tensor.new_full((extra, *tensor.shape[1:]), value)])
+
+        padded = Topology(
+            positions=pad(self.positions.view(self.bs, self.n), 0).view(-1),
+            retrieve_index=torch.arange(bs * self.n, device=self.device).view(bs, self.n),
+            retrieve_next_token=pad(self.retrieve_next_token, -1),
+            retrieve_next_sibling=pad(self.retrieve_next_sibling, -1),
+            parent=pad(self.parent, -2),
+            depth=pad(self.depth, 0),
+            ancestors=pad(self.ancestors, 0),
+            branch_table=pad(self.branch_table, -1),
+            home_branch=pad(self.home_branch, -1),
+            n=self.n,
+            steps=self.steps,
+            topk=self.topk,
+        )
+        padded.parent[self.bs :, 0] = -1
+        padded.ancestors[self.bs :, 0] = 1
+        padded.branch_table[self.bs :, 0, 0] = 0
+        padded.home_branch[self.bs :, 0] = 0
+        return padded
+
     def paths(self, request: int) -> list[list[int]]:
         """Root-to-leaf paths of a request, one per branch, as node indices. Waits for the device."""
         rows = self.branch_table[request].tolist()
