@@ -113,6 +113,11 @@ _UNSUPPORTED: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("--enable-multi-layer-eagle", lambda c: c.enable_multi_layer_eagle),
     ("--speculative-adaptive", lambda c: c.speculative_adaptive),
     ("--speculative-use-rejection-sampling", lambda c: c.speculative_use_rejection_sampling),
+    (
+        "--speculative-accept-threshold-single/-acc below 1 (it accepts tokens that the target would not)",
+        lambda c: c.speculative_accept_threshold_single < 1 or c.speculative_accept_threshold_acc < 1,
+    ),
+    ("--enable-watermark", lambda c: c.enable_watermark),
     ("--speculative-token-map", lambda c: bool(c.speculative_token_map)),
     (
         "--speculative-draft-attention-backend",

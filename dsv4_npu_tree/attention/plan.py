@@ -64,7 +64,7 @@ def plan_verify(
     longest: an upper bound of every prefix, from the host; it sets widths only, since under overlap scheduling the
     host copy of the lengths can be a step ahead of the device.
     """
-    # The batch's tensors are views of input buffers that the runner's next forward overwrites; commit reads these later.
+    # The batch's tensors are views of input buffers that the next forward overwrites; commit reads these later.
     request, prefix = request.clone(), prefix.clone()
     depth, home = topology.depth.long(), topology.home_branch.long()
     branch_table = topology.branch_table.long()
@@ -159,6 +159,7 @@ def plan_draft(
     request: torch.Tensor, prefix: torch.Tensor, longest: int, steps: int, tables: PageTables, space: Space
 ) -> DraftPlan:
     """Plan a draft round. request, prefix: int64 ``[bs]``; longest: host upper bound of prefix (widths only)."""
+    request, prefix = request.clone(), prefix.clone()  # views of input buffers, see plan_verify
     bs, topk = prefix.shape[0], space.branches
     branch = torch.arange(topk, device=prefix.device).expand(bs, -1)
     used = torch.ones(bs, topk, dtype=torch.bool, device=prefix.device)

@@ -170,8 +170,9 @@ def _parents(parent_list: Tensor, selected: Tensor, topk: int, steps: int, node:
         parent_id = parent_list.gather(1, parent_row)
     else:
         parent_id = torch.full_like(selected, -1)
-    # found[b, i, j]: candidate j is the parent of candidate i; only j < i counts
-    found = in_range[:, None, :] & (parent_id[:, :, None] == selected[:, None, :])
+    # found[b, i, j]: candidate j is the parent of candidate i; only j < i counts. Two equal ids out of range may meet
+    # here, which is harmless: such a parent is inert itself.
+    found = parent_id[:, :, None] == selected[:, None, :]
     found &= node[1:, None] > node[None, 1:]
     lowest = torch.where(found, node[1:], n).amin(-1)
     parent = torch.where(lowest < n, lowest, INERT)

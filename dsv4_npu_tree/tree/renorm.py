@@ -42,7 +42,7 @@ def top_p_renorm_prob(probs: Tensor, top_p: Tensor | float) -> Tensor:
         return probs.clone()
     ordered = probs.sort(dim=-1, descending=True).values
     before = ordered.cumsum(-1) - ordered
-    # a token is in while the mass before it is at most top_p, as in the sampler of plain decode
+    # a token is in while the mass before it is at most top_p, as in the sampler of plain decode; a row of NaN keeps one
     kept = (before <= limit[:, None]).sum(-1).clamp(min=1)
     # sums of V rounded terms may exceed 1 early: top_p = 1 must not cut the tail
     return _keep(probs, ordered, torch.where(limit < 1.0, kept, vocabulary))

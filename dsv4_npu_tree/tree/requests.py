@@ -3,20 +3,14 @@
 What is not listed here was read through SGLang 0.5.23 and holds for trees as it does for one token at a time:
 temperature, top-k, top-p, logit_bias, stop rules, n > 1, seeds, logprobs (gathered by accept_index), hidden states
 (compacted to the accepted path), grammars (masks are built by walking the links), input embeddings (prompt only). Beam
-search and return_sampling_mask are turned down by SGLang itself.
+search and return_sampling_mask are turned down by SGLang itself. Penalties and min_new_tokens work as SGLang prepares
+them for speculation, chain or tree: once a round, by that round's last token.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# A parameter, the value that switches it off, and what SGLang's verify does with it instead.
-_PENALTIES: tuple[tuple[str, float, str], ...] = (
-    ("frequency_penalty", 0.0, "counts only the last token of each round"),
-    ("presence_penalty", 0.0, "counts only the last token of each round"),
-    ("repetition_penalty", 1.0, "counts only the last token of each round"),
-    ("min_new_tokens", 0, "counts rounds instead of tokens"),
-)
 _GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
 
 
@@ -27,23 +21,15 @@ def refuse(
     return_routed_experts: bool = False,
     return_indexer_topk: bool = False,
     grammar_backend: str | None = None,
-    relaxed_penalties: bool = False,
 ) -> str | None:
     """The reason why a request cannot be served exactly by tree verification, or None if it can.
 
     sampling: an object with the fields of SGLang's `SamplingParams`; a missing field means the default. The flags are
-    those of the request, `grammar_backend` is the server's. relaxed_penalties: the operator accepts SGLang's
-    approximate penalties.
+    those of the request, `grammar_backend` is the server's.
     """
     min_p = getattr(sampling, "min_p", 0.0)
     if min_p > 0:
         return f"min_p={min_p} is ignored by SGLang's tree verification; use top_p or top_k"
-    for name, off, effect in () if relaxed_penalties else _PENALTIES:
-        value = getattr(sampling, name, off)
-        if value != off:
-            return (
-                f"{name}={value} is not exact with tree speculation: SGLang's verification {effect}; leave it at {off}"
-            )
     if getattr(sampling, "watermark", None) is not None:
         return "watermark needs the full attention mask of the tree, which is not built; leave it out"
     if custom_logit_processor:

@@ -9,13 +9,10 @@ by then.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from dsv4_npu_tree.hooks.registry import Hook
 from dsv4_npu_tree.tree.requests import refuse
-
-ENV_RELAXED_PENALTIES = "DSV4_TREE_RELAXED_PENALTIES"
 
 
 def create_tokenized_object(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
@@ -29,7 +26,6 @@ def create_tokenized_object(original: Any, manager: Any, *args: Any, **kwargs: A
         return_routed_experts=bool(tokenized.return_routed_experts),
         return_indexer_topk=bool(tokenized.return_indexer_topk),
         grammar_backend=manager.server_args.grammar_backend,
-        relaxed_penalties=os.environ.get(ENV_RELAXED_PENALTIES) == "1",
     )
     if reason is not None:
         raise ValueError(reason)

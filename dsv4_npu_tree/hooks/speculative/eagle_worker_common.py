@@ -50,6 +50,11 @@ def _build_eagle_verify_input(original, batch, *args, **kwargs):
     if not batch.forward_mode.is_idle():
         draft = current_round()
         verify_input.tree_topology, verify_input.tree_scores = draft.topology, draft.scores
+        # Upstream's gather op (npu.cache_loc_update) takes at most 16 slots a request; ready slots bypass it.
+        columns = torch.arange(verify_input.draft_token_num, device=batch.seq_lens.device)
+        table = batch.req_to_token_pool.req_to_token
+        slots = table[batch.req_pool_indices.long()[:, None], batch.seq_lens.long()[:, None] + columns]
+        verify_input.prepared_out_cache_loc = slots.reshape(-1).long()
     return verify_input
 
 
