@@ -26,8 +26,15 @@ class DraftStepBackend(DeepseekV4AscendAttnBackend):
         self.graph_mode = False
 
     def get_swa_out_cache_loc(self, forward_batch) -> torch.Tensor:
+        if forward_batch.forward_mode.is_idle():  # an attention-DP rank without requests
+            return super().get_swa_out_cache_loc(forward_batch)
         assert self.plan is not None
         return self.plan.step_slots(self.speculative_step_id)
+
+    def store_cache(self, *, layer_id: int, swa_k: torch.Tensor, forward_batch) -> None:
+        slots = self.get_swa_out_cache_loc(forward_batch)
+        rows = swa_k[: slots.shape[0]]  # attention-DP pads the tokens of a step
+        self.token_to_kv_pool.set_swa_buffer(layer_id=layer_id, loc=slots, cache=rows)
 
     def _forward_swa(self, q, layer, forward_batch, attn_sink):
         return attend_rows(self, self.token_to_kv_pool.dsv4_tree_arena, q, layer, attn_sink, 0)

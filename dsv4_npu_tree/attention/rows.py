@@ -35,8 +35,16 @@ def row_metadata(backend, seqused: torch.Tensor, swa_table: torch.Tensor) -> For
 
 
 def attend_rows(backend, arena: Arena, q: torch.Tensor, layer, sinks: torch.Tensor | None, ratio: int) -> torch.Tensor:
-    """Sparse shared-KV attention of q ``[T, heads, 512]`` over small-block views of the pools."""
+    """Sparse shared-KV attention of q ``[T, heads, 512]`` over small-block views of the pools.
+
+    Attention-DP pads a draft step's tokens after its metadata was built: rows behind the last one answer zero.
+    """
     metadata, pool = backend.forward_metadata, backend.token_to_kv_pool
+    rows = metadata.actual_seq_lengths_kv.shape[0]
+    if q.shape[0] > rows:
+        padded = torch.zeros_like(q)
+        padded[:rows] = attend_rows(backend, arena, q[:rows], layer, sinks, ratio)
+        return padded
     kwargs = {
         "cu_seqlens_q": metadata.actual_seq_lengths_q_pa,
         "seqused_kv": metadata.actual_seq_lengths_kv,

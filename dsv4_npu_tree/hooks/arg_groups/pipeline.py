@@ -32,6 +32,16 @@ def _refuse(server_args) -> None:
         raise ValueError(f"{BACKEND} cannot run with these arguments:\n  " + "\n  ".join(reasons))
 
 
+def _point_to_tree(server_args) -> None:
+    """Upstream refuses topk > 1 for DeepSeek-V4 without saying what to change; say it."""
+    topk = server_args.speculative_eagle_topk
+    if server_args.speculative_algorithm is not None and topk and topk > 1 and _is_deepseek_v4(server_args):
+        raise ValueError(
+            f"--speculative-eagle-topk {topk} on DeepSeek-V4 needs --attention-backend {BACKEND} "
+            "(dsv4 verifies chains only: pass --speculative-eagle-topk 1 for it)"
+        )
+
+
 def _refuse_arena(server_args) -> None:
     """Raise ValueError if the arena alone exceeds what --mem-fraction-static gives; the exact check, against what is
     left after the weights, follows when the pools are sized."""
@@ -109,6 +119,8 @@ def register(all_hooks) -> None:
             check_installed(all_hooks())
             _refuse(server_args)
             _bound_running_requests(server_args)
+        elif str(server_args.device).startswith("npu"):
+            _point_to_tree(server_args)
         previous(server_args)
 
     @register_resolution_hook("handle_speculative_decoding")
