@@ -1,0 +1,1 @@
+"""Cache bookkeeping kernels of sgl-kernel-npu."""

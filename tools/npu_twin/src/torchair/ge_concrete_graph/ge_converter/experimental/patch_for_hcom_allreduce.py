@@ -1,0 +1,1 @@
+"""Imported by SGLang for its side effect on a card; none here."""
