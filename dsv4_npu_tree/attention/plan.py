@@ -151,7 +151,11 @@ class DraftPlan:
         own = torch.arange(parent.shape[1], device=parent.device).expand_as(parent)
         rows = torch.where(parent != own, steps, 0) * (self.prefix > 0)[:, None]
         return Moves(
-            self.first_slot.gather(1, parent).reshape(-1), self.first_slot.reshape(-1), rows.reshape(-1), steps
+            self.first_slot.gather(1, parent).reshape(-1),
+            self.first_slot.reshape(-1),
+            rows.reshape(-1),
+            steps,
+            runs_per_job=parent.shape[1],  # a row of a request may be a source and a destination
         )
 
 

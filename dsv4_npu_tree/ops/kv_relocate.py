@@ -11,7 +11,7 @@ from dsv4_npu_tree.ops.library import define
 
 SCHEMA = (
     "kv_relocate(Tensor[] src_buffers, Tensor(a!)[] dst_buffers, int[] move_set, "
-    "Tensor[] src, Tensor[] dst, Tensor[] rows, int[] max_rows) -> ()"
+    "Tensor[] src, Tensor[] dst, Tensor[] rows, int[] max_rows, int[] runs_per_job) -> ()"
 )
 
 
@@ -21,12 +21,15 @@ class Moves:
 
     src, dst, rows: int64 ``[M]``; run m copies ``rows[m]`` rows from row ``src[m]`` to row ``dst[m]``.
     ``rows[m] == 0`` masks the run (its src and dst are then not read). ``max_rows`` bounds every ``rows[m]``.
+    ``runs_per_job``: consecutive runs that are gathered before any of them is stored. 0, always right, is the whole
+    set; a smaller number promises that no run reads a row that another group writes, and lets groups run concurrently.
     """
 
     src: torch.Tensor
     dst: torch.Tensor
     rows: torch.Tensor
     max_rows: int
+    runs_per_job: int = 0
 
 
 def _expand(src: torch.Tensor, dst: torch.Tensor, rows: torch.Tensor, max_rows: int) -> tuple[torch.Tensor, ...]:
@@ -44,9 +47,11 @@ def _kv_relocate(
     dst: list[torch.Tensor],
     rows: list[torch.Tensor],
     max_rows: list[int],
+    runs_per_job: list[int],
 ) -> None:
     expanded = [_expand(*run) for run in zip(src, dst, rows, max_rows)]
-    # Gather everything before the first store: runs may overlap or permute.
+    # Gather everything before the first store, whatever the jobs: runs may overlap or permute.
+    del runs_per_job
     taken = [buffer[expanded[i][0]] for buffer, i in zip(src_buffers, move_set)]
     for buffer, values, i in zip(dst_buffers, taken, move_set):
         buffer[expanded[i][1]] = values
@@ -64,8 +69,8 @@ def kv_relocate(
     """Copy ``moves[move_set[i]]`` from ``src_buffers[i]`` to ``dst_buffers[i]`` for every i, in place.
 
     src_buffers, dst_buffers: ``[rows_i, width_i]`` views with equal dtype and width per pair; a pair may be one tensor.
-    All rows are gathered before any is stored, so runs of one buffer may overlap; two runs must not share a
-    destination row.
+    All rows of a job (``Moves.runs_per_job``) are gathered before any is stored, so its runs may overlap; two runs must
+    not share a destination row.
 
     Raises ValueError on unequal counts, a pair of different width or dtype, or a non-int64 run tensor.
     """
@@ -97,4 +102,5 @@ def kv_relocate(
         [m.dst for m in moves],
         [m.rows for m in moves],
         [m.max_rows for m in moves],
+        [m.runs_per_job for m in moves],
     )

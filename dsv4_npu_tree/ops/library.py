@@ -87,6 +87,17 @@ def provide(op: str, key: str, impl: Callable[..., Any], name: str) -> None:
     known[name] = impl
 
 
+def selection() -> dict[str, dict[str, str]]:
+    """Per op and dispatch key, the name of the implementation that a call would run now. Raises RuntimeError where
+    `DSV4_TREE_OPS` names none."""
+    registry = _registry()
+    chosen: dict[str, dict[str, str]] = {op: {} for op in registry.schemas}
+    for (op, key), known in registry.implementations.items():
+        running = registry.selected(op, key)
+        chosen[op][key] = next(name for name, impl in known.items() if impl is running)
+    return chosen
+
+
 def _dispatcher(registry: _Registry, op: str, key: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return registry.selected(op, key)(*args, **kwargs)

@@ -75,5 +75,9 @@ def tail_moves(
     branch = torch.arange(branches, device=prefix.device).expand(prefix.shape[0], -1)
     rows = (space.entries(prefix) - origin)[:, None] * (used & (prefix > 0)[:, None])
     return Moves(
-        source.reshape(-1), space.first_row(request, branch).reshape(-1), rows.reshape(-1), max(space.block - 1, 1)
+        source.reshape(-1),
+        space.first_row(request, branch).reshape(-1),
+        rows.reshape(-1),
+        max(space.block - 1, 1),
+        runs_per_job=1,
     )

@@ -32,16 +32,18 @@ class CommitTarget:
         self, request: torch.Tensor, prefix: torch.Tensor, branch: torch.Tensor, accept_lens: torch.Tensor, depths: int
     ) -> Moves:
         """Two runs per request: up to the page end, and what follows. All arguments int64 ``[bs]``."""
-        space = self.space
+        space, bs = self.space, request.shape[0]
+        first, second, room = self.first[:bs], self.second[:bs], self.room[:bs]  # planned with padding requests behind
         start = space.entries(prefix)
         count = space.entries(prefix + accept_lens) - start
-        head = torch.minimum(count, self.room)
+        head = torch.minimum(count, room)
         source = space.first_row(request, branch) + start - space.origin(prefix)
         return Moves(
             torch.cat([source, source + head]),
-            torch.cat([self.first, self.second]),
+            torch.cat([first, second]),
             torch.cat([head, count - head]),
             -(-depths // space.ratio) + (space.ratio > 1),
+            runs_per_job=1,
         )
 
 

@@ -86,4 +86,5 @@ def state_moves(ring_rows: torch.Tensor, accept_index: torch.Tensor, accept_lens
         later = torch.zeros_like(live)
         later[:, :-size] = live[:, size:] & (ring_rows[:, size:] == ring_rows[:, :-size])
         live = live & ~later
-    return Moves(accept_index.clamp(min=0).reshape(-1), ring_rows.reshape(-1), live.long().reshape(-1), 1)
+    source = accept_index.clamp(min=0).reshape(-1)
+    return Moves(source, ring_rows.reshape(-1), live.long().reshape(-1), max_rows=1, runs_per_job=1)

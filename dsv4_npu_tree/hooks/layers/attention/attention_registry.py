@@ -22,6 +22,7 @@ def register(all_hooks) -> None:
             return ATTENTION_BACKENDS["dsv4"](runner)
         check_installed(all_hooks())
         verify_sampling.install()
+        import dsv4_npu_tree.ops.kernels  # noqa: F401  the kernels take over from the torch ops
         from dsv4_npu_tree.attention.backend import DeepseekV4AscendTreeBackend
 
         return DeepseekV4AscendTreeBackend(runner)

@@ -1,0 +1,79 @@
+// torch.ops.dsv4_tree.tree_build on npu tensors. Shapes and dtypes are checked by ops/tree_build.py.
+#include "../tree_build/op_host/tree_build.h"
+
+#include <tuple>
+
+#include "launch.h"
+
+namespace dsv4::torch_binding {
+
+namespace {
+
+using Outputs = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor,
+                           at::Tensor, at::Tensor>;
+
+struct TreeBuildWork {
+    at::Tensor parent_list, selected, scores, seq_lens;
+    at::Tensor positions, retrieve_index, next_token, next_sibling, parent, depth, ancestors, branch_table, home;
+    int64_t topk, steps, n, max_branches;
+
+    TreeBuildArgs args() const {
+        TreeBuildArgs args{};
+        args.parent_list = data(parent_list);
+        args.selected = data(selected);
+        args.scores = static_cast<const float*>(data(scores));
+        args.seq_lens = data(seq_lens);
+        args.positions = positions.data_ptr<int64_t>();
+        args.retrieve_index = retrieve_index.data_ptr<int64_t>();
+        args.next_token = next_token.data_ptr<int64_t>();
+        args.next_sibling = next_sibling.data_ptr<int64_t>();
+        args.parent = parent.data_ptr<int32_t>();
+        args.depth = depth.data_ptr<int32_t>();
+        args.ancestors = ancestors.data_ptr<int64_t>();
+        args.branch_table = branch_table.data_ptr<int32_t>();
+        args.home_branch = home.data_ptr<int32_t>();
+        args.mask_mode = -1;
+        args.parent_list_bytes = parent_list.element_size();
+        args.selected_bytes = selected.element_size();
+        args.seq_lens_bytes = seq_lens.element_size();
+        args.bs = seq_lens.size(0);
+        args.topk = topk;
+        args.steps = steps;
+        args.n = n;
+        args.max_branches = max_branches;
+        return args;
+    }
+};
+
+Outputs tree_build(const at::Tensor& parent_list, const at::Tensor& selected, const at::Tensor& scores,
+                   const at::Tensor& seq_lens, int64_t topk, int64_t steps, int64_t n, int64_t max_branches) {
+    const int64_t bs = seq_lens.size(0);
+    const auto wide = seq_lens.options().dtype(at::kLong), narrow = seq_lens.options().dtype(at::kInt);
+    auto work = std::make_shared<TreeBuildWork>();
+    work->parent_list = parent_list.contiguous();
+    work->selected = selected.contiguous();
+    work->scores = scores.contiguous();
+    work->seq_lens = seq_lens.contiguous();
+    work->positions = at::empty({bs * n}, wide);
+    work->retrieve_index = at::empty({bs, n}, wide);
+    work->next_token = at::empty({bs, n}, wide);
+    work->next_sibling = at::empty({bs, n}, wide);
+    work->parent = at::empty({bs, n}, narrow);
+    work->depth = at::empty({bs, n}, narrow);
+    work->ancestors = at::empty({bs, n}, wide);
+    work->branch_table = at::empty({bs, max_branches, steps + 1}, narrow);
+    work->home = at::empty({bs, n}, narrow);
+    work->topk = topk;
+    work->steps = steps;
+    work->n = n;
+    work->max_branches = max_branches;
+    if (bs > 0) launch("dsv4_tree_build", dsv4_tree_build, work);
+    return {work->positions, work->retrieve_index, work->next_token,   work->next_sibling, work->parent,
+            work->depth,     work->ancestors,      work->branch_table, work->home};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(dsv4_tree, PrivateUse1, m) { m.impl("tree_build", &tree_build); }
+
+}  // namespace dsv4::torch_binding

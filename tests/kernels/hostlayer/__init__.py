@@ -1,0 +1,1 @@
+"""The host layer's own tests: planted faults, arithmetic, API limits."""
