@@ -240,7 +240,7 @@ def test_kernel_is_sanitizer_clean(tmp_path: Path) -> None:
     library = build(tmp_path / "sanitized.so", kernel_sources("kv_relocate"), flags=SANITIZE)
     runtime = subprocess.run([COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     script = (
-        "import sys, test_kv_relocate as t; from pathlib import Path\n"
+        "import sys, test_kernel_kv_relocate as t; from pathlib import Path\n"
         "library = t.HostLibrary(Path(sys.argv[1]))\n"
         "for seed in range(12):\n"
         "    library.configure(t.MODES[seed % 2], (1, 3, 48)[seed % 3], seed)\n"
