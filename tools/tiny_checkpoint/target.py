@@ -1,5 +1,6 @@
 """The target model: HF ``DeepseekV4ForCausalLM`` in fp32, fresh or loaded, and its streams."""
 
+import copy
 from pathlib import Path
 
 import torch
@@ -13,7 +14,8 @@ from tools.tiny_checkpoint.lookback import look_back
 
 def hf_config(fields: dict) -> DeepseekV4Config:
     """HF config from ``config_dict`` fields, eager attention and experts."""
-    config = DeepseekV4Config(**{k: v for k, v in fields.items() if k not in ("architectures", "model_type")})
+    own = copy.deepcopy(fields)  # HF writes into the nested rope_scaling
+    config = DeepseekV4Config(**{k: v for k, v in own.items() if k not in ("architectures", "model_type")})
     config._attn_implementation = "eager"
     config._experts_implementation = "eager"
     return config
