@@ -97,6 +97,7 @@ def _spec_refusals(cfg: Any) -> Iterator[str]:
 # (flag as the user types it, does the config set it)
 _UNSUPPORTED: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("--pp-size above 1", lambda c: c.pp_size > 1),
+    ("--enable-dp-attention (idle and padded ranks are not shown to work yet)", lambda c: c.enable_dp_attention),
     ("--enable-prefill-cp", lambda c: c.enable_prefill_cp),
     ("--attn-cp-size above 1", lambda c: c.attn_cp_size > 1),
     ("--dcp-size above 1", lambda c: c.dcp_size > 1),

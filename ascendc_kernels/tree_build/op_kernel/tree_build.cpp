@@ -68,18 +68,8 @@ class TreeBuild {
     __aicore__ inline void InitMask(TPipe* pipe, GM_ADDR mask, uint64_t bytes, int32_t mode, GM_ADDR seq_lens,
                                     uint32_t wide) {
         mask_.Init(pipe, mask, bytes, mode, shape_.n, shape_.group);
-        const Share share = share_of_core(shape_.bs);
-        if (mode != FULL_MASK || share.first == 0) return;
-        prefixes_.Init(pipe, seq_lens, share.first, 1, (wide & WIDE_SEQ_LENS) != 0, share.first);
-        prefixes_.Load(0, share.first);
-        order<HardEvent::MTE2_S>();
-        int64_t sum = 0;
-        for (uint32_t b = 0; b < share.first; ++b) {
-            const int64_t prefix = prefixes_.Get(b);
-            if (prefix < 0 || prefix > static_cast<int64_t>(bytes)) return mask_.Refuse();
-            sum += prefix;
-        }
-        mask_.StartAt(share.first, sum);
+        if (mode == FULL_MASK)
+            mask_.Locate(pipe, seq_lens, (wide & WIDE_SEQ_LENS) != 0, share_of_core(shape_.bs).first);
     }
 
     __aicore__ inline void Process() {
@@ -263,7 +253,7 @@ class TreeBuild {
     uint32_t columns_ = 0;  // of a branch
     uint32_t inverse_topk_ = 0;
 
-    RequestSlice parent_list_, selected_, scores_, seq_lens_, prefixes_;
+    RequestSlice parent_list_, selected_, scores_, seq_lens_;
     RequestSlice positions_, retrieve_index_, next_token_, next_sibling_, parent_, depth_, ancestors_, branch_table_,
         home_;
     TBuf<TPosition::VECCALC> map_memory_, children_memory_, heap_memory_, index_memory_;

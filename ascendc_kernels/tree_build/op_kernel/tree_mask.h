@@ -19,13 +19,15 @@ class TreeMask {
         pipe->InitBuffer(rows_, group * n * (mode == QLEN_ONLY_BITPACKING ? packed_bytes(n) : mask_pitch(n)));
     }
 
-    // FULL_MASK: the requests before a core's share take `prefixes` tokens and no mask was written yet.
-    __aicore__ inline void StartAt(uint32_t request, int64_t prefixes) {
-        offset_ = prefixes * n_ + static_cast<int64_t>(request) * n_ * n_;
+    // FULL_MASK: the first mask of this core, which starts with request `first`, lies behind those of the requests
+    // before.
+    __aicore__ inline void Locate(AscendC::TPipe* pipe, GM_ADDR seq_lens, bool wide, uint32_t first) {
+        if (first == 0) return;
+        prefixes_.Init(pipe, seq_lens, first, 1, wide, first);
+        prefixes_.Load(0, first);
+        order<AscendC::HardEvent::MTE2_S>();
+        for (uint32_t b = 0; b < first && offset_ != kNowhere; ++b) Pass(prefixes_.Get(b));
     }
-
-    // FULL_MASK: the place of this core's masks is not known, so none is written.
-    __aicore__ inline void Refuse() { offset_ = kNowhere; }
 
     // Row `row` of the group: bit j of `visible` is node j.
     __aicore__ inline void SetRow(uint32_t row, uint64_t visible) {
@@ -64,17 +66,22 @@ class TreeMask {
  private:
     static constexpr int64_t kNowhere = -1;
 
-    // n rows of prefix + n columns. The columns of the prefix stay as the caller filled them. A prefix that does not
-    // fit the tensor ends the mask: nothing is written outside of it.
-    __aicore__ inline void StoreFull(const AscendC::LocalTensor<uint8_t>& rows, int64_t prefix) {
+    // Moves on by one request. A prefix that does not fit the tensor ends the masks of this core: their place is
+    // unknown.
+    __aicore__ inline void Pass(int64_t prefix) {
         const int64_t room = (static_cast<int64_t>(bytes_) - offset_) / n_ - n_;
-        if (offset_ == kNowhere || prefix < 0 || prefix > room || prefix > 0xffffffff) {
-            offset_ = kNowhere;
-            return;
-        }
-        AscendC::DataCopyPad(gm_[offset_ + prefix], rows,
+        const bool fits = prefix >= 0 && prefix <= room && prefix <= 0xffffffff;
+        offset_ = fits ? offset_ + (prefix + n_) * n_ : kNowhere;
+    }
+
+    // n rows of prefix + n columns. The columns of the prefix stay as the caller filled them.
+    __aicore__ inline void StoreFull(const AscendC::LocalTensor<uint8_t>& rows, int64_t prefix) {
+        if (offset_ == kNowhere) return;
+        const int64_t first = offset_;
+        Pass(prefix);
+        if (offset_ == kNowhere) return;
+        AscendC::DataCopyPad(gm_[first + prefix], rows,
                              {static_cast<uint16_t>(n_), n_, 0, static_cast<uint32_t>(prefix), 0});
-        offset_ += (prefix + n_) * n_;
     }
 
     // Byte k of the result is bit k of `bits`, as 0 or 1.
@@ -85,6 +92,7 @@ class TreeMask {
 
     AscendC::GlobalTensor<uint8_t> gm_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> rows_;
+    RequestSlice prefixes_;  // of the requests before this core's
     int32_t mode_ = NO_MASK;
     uint32_t n_ = 0;
     uint64_t bytes_ = 0;

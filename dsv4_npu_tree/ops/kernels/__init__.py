@@ -49,10 +49,10 @@ def load() -> None:
         _state = f"not used ({SELECTION_VARIABLE}={REFERENCE})"
         return
     if on_card():
-        path = FOLDER / TORCH_LIBRARY
-        if path.is_file():
-            torch.ops.load_library(str(path))
-            _serving, _state = OPS, f"npu, {path}"
+        binding = FOLDER / TORCH_LIBRARY
+        if binding.is_file():
+            torch.ops.load_library(str(binding))
+            _serving, _state = OPS, f"npu, {binding}"
         return
     path = library_path()
     if path is None:

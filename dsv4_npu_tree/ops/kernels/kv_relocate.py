@@ -66,7 +66,7 @@ def launch(
     runs = torch.cat((*src, *dst, *rows))
     buffers = (Buffer * len(src_buffers))(
         *(
-            (
+            Buffer(
                 source.data_ptr(),
                 target.data_ptr(),
                 source.shape[0],
@@ -77,6 +77,6 @@ def launch(
             for source, target, index in zip(src_buffers, dst_buffers, move_set)
         )
     )
-    sets = (Set * len(src))(*zip((one.numel() for one in src), max_rows, runs_per_job))
+    sets = (Set * len(src))(*(Set(one.numel(), most, group) for one, most, group in zip(src, max_rows, runs_per_job)))
     args = Args(buffers, len(buffers), sets, len(sets), runs.data_ptr(), runs.numel() // 3, None)
     library.call("kv_relocate", args)

@@ -1,0 +1,74 @@
+"""The servers of a test session: each starts when first asked for, two at a time, and lives until the session ends."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from demonstration.server import CHAIN, EAGER, PLAIN, REPOSITORY, SHARING, TREE, Server
+from prompts import Prompt
+
+NEW_TOKENS = 64
+# Short chunks that do not divide 2048, so that a radix hit ends inside a chunk.
+SMALL_CHUNK = ("--chunked-prefill-size", "384")
+SERVERS: dict[str, dict[str, Any]] = {
+    "plain": {"flags": (*PLAIN, *EAGER, *SHARING)},
+    "tree": {"flags": SHARING, "launcher": (str(REPOSITORY / "tools" / "serve"),)},
+    "chain": {"flags": (*CHAIN, *EAGER, *SHARING)},
+    "small chunks": {"flags": (*TREE, *SMALL_CHUNK, *SHARING)},
+    "without plugin": {"flags": (*PLAIN, *EAGER, *SHARING), "env": {"SGLANG_PLUGINS": "__none__"}},
+}
+
+
+class Fleet:
+    """``fleet[name]`` is a server that is ready. ``warm(names)`` starts some ahead of their use."""
+
+    def __init__(self, logs: Path):
+        self._logs, self._pool = logs, ThreadPoolExecutor(2)
+        self._starting: dict[str, Future[Server]] = {}
+        self._servers: list[Server] = []
+
+    def warm(self, *names: str) -> None:
+        for name in names:
+            if name not in self._starting:
+                self._starting[name] = self._pool.submit(self._start, name)
+
+    def __getitem__(self, name: str) -> Server:
+        self.warm(name)
+        return self._starting[name].result()
+
+    def retire(self, name: str) -> None:
+        """Stop a server that no later test needs; asking for it again would start it anew."""
+        self._starting.pop(name).result().stop()
+
+    def stop(self) -> None:
+        for future in self._starting.values():
+            future.cancel()
+        self._pool.shutdown(wait=True)
+        for server in self._servers:
+            server.stop(patience=0)
+
+    def _start(self, name: str) -> Server:
+        server = Server(log=self._logs / f"{name.replace(' ', '-')}.log", **SERVERS[name])
+        self._servers.append(server)
+        return server.wait()
+
+
+class References:
+    """Greedy answers without speculation, each computed once, NEW_TOKENS long with its leading logprobs."""
+
+    def __init__(self, fleet: Fleet):
+        self._fleet = fleet
+        self._answers: dict[Prompt, dict[str, Any]] = {}
+
+    def __call__(self, prompt: Prompt) -> dict[str, Any]:
+        if prompt not in self._answers:
+            self._fleet["plain"].flush()
+            self._answers[prompt] = greedy(self._fleet["plain"], prompt, return_logprob=True, top_logprobs_num=8)
+        return self._answers[prompt]
+
+
+def greedy(server: Server, prompt: Prompt, new_tokens: int = NEW_TOKENS, **fields: Any) -> dict[str, Any]:
+    sampling = {"temperature": 0, "max_new_tokens": new_tokens, "ignore_eos": True}
+    return server.generate(list(prompt.ids), sampling_params=sampling, **fields)

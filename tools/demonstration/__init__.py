@@ -1,0 +1,1 @@
+"""Starts SGLang servers on this machine and shows what tree speculation does."""
