@@ -58,9 +58,11 @@ def operators() -> Findings:
         for module in pkgutil.iter_modules(ops.__path__):
             importlib.import_module(f"{ops.__name__}.{module.name}")
         chosen = selection()
+        library = importlib.import_module(f"{ops.__name__}.kernels").describe()
     except (ImportError, RuntimeError) as error:
         yield False, f"ops: {error}"
         return
+    yield True, library
     names: dict[str, list[str]] = {}
     for op, keys in chosen.items():
         names.setdefault(keys["PrivateUse1"], []).append(op)

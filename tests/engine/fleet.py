@@ -17,6 +17,7 @@ SERVERS: dict[str, dict[str, Any]] = {
     "tree": {"flags": SHARING, "launcher": (str(REPOSITORY / "tools" / "serve"),)},
     "chain": {"flags": (*CHAIN, *EAGER, *SHARING)},
     "small chunks": {"flags": (*TREE, *SMALL_CHUNK, *SHARING)},
+    "two ranks": {"flags": (*TREE, "--tp-size", "2", *SHARING), "env": {"NPU_TWIN_DEVICES": "2"}},
     "without plugin": {"flags": (*PLAIN, *EAGER, *SHARING), "env": {"SGLANG_PLUGINS": "__none__"}},
 }
 

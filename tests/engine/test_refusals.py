@@ -27,7 +27,10 @@ CASES: dict[str, tuple[dict, tuple[str, ...]]] = {
     "the README's flags": ({"flags": TREE}, ()),
     "the backend without speculation": ({"flags": ["--attention-backend", "dsv4_tree"]}, ()),
     "64 nodes": ({"flags": shape("dsv4_tree", 5, 8, 64)}, ()),
-    "a tree with stock dsv4": ({"flags": shape("dsv4", 3, 4, 8)}, ("topk",)),
+    "a tree with stock dsv4": (
+        {"flags": shape("dsv4", 3, 4, 8)},
+        ("--speculative-eagle-topk 4", "--attention-backend dsv4_tree"),
+    ),
     "a chain": ({"flags": shape("dsv4_tree", 3, 1, 4)}, ("--speculative-eagle-topk 1", "dsv4")),
     "65 nodes": ({"flags": shape("dsv4_tree", 5, 8, 65)}, ("--speculative-num-draft-tokens 65", "64")),
     "17 steps": ({"flags": shape("dsv4_tree", 17, 2, 8)}, ("--speculative-num-steps 17", "16")),
@@ -96,3 +99,4 @@ def test_an_arena_that_does_not_fit(tmp_path):
     assert "does not fit" in reason
     assert "--max-running-requests" in reason
     assert "MiB" in reason
+    assert "Load weight" not in log

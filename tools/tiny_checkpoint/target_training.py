@@ -23,7 +23,7 @@ def train_target(
     seed: int,
     steps: int = STEPS,
     shapes=SHAPES,
-    muon_lr: float = 0.02,
+    muon_lr: float = 0.005,
     adam_lr: float = 3e-3,
     progress=print,
 ) -> None:
