@@ -69,7 +69,7 @@ def _env_int(name: str, default: int) -> int:
 def _spec_refusals(cfg: Any) -> Iterator[str]:
     algorithm = str(cfg.speculative_algorithm).upper()
     if algorithm != "EAGLE":
-        yield f"--speculative-algorithm {cfg.speculative_algorithm}: trees need EAGLE (NEXTN is its alias)"
+        yield f"--speculative-algorithm {cfg.speculative_algorithm}: trees need EAGLE"
         return
     n, steps, topk = cfg.speculative_num_draft_tokens, cfg.speculative_num_steps, cfg.speculative_eagle_topk
     if not n or not steps or not topk:
@@ -87,17 +87,23 @@ def _spec_refusals(cfg: Any) -> Iterator[str]:
     if steps > MAX_STEPS:
         yield f"--speculative-num-steps {steps}: at most {MAX_STEPS}"
     candidates = topk + (steps - 1) * topk * topk
-    if topk > 1 and not 2 <= n <= candidates + 1:
+    inside = 1 < topk <= MAX_TOPK and steps <= MAX_STEPS and n <= MAX_NODES
+    if inside and not steps + 1 <= n <= candidates + 1:
         yield (
-            f"--speculative-num-draft-tokens {n}: {steps} steps of topk {topk} give {candidates} candidates, "
-            f"choose 2..{candidates + 1}"
+            f"--speculative-num-draft-tokens {n}: {steps} steps of topk {topk} give {candidates} candidates and "
+            f"paths of {steps + 1} nodes, choose {steps + 1}..{candidates + 1}"
         )
+
+
+def attention_dp(cfg: Any) -> bool:
+    """True where attention runs data parallel over the ranks."""
+    return bool(cfg.enable_dp_attention) or (cfg.attn_dp_size or 1) > 1
 
 
 # (flag as the user types it, does the config set it)
 _UNSUPPORTED: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("--pp-size above 1", lambda c: c.pp_size > 1),
-    ("--enable-dp-attention (idle and padded ranks are not shown to work yet)", lambda c: c.enable_dp_attention),
+    ("--attn-dp-size/--enable-dp-attention (idle and padded ranks are not shown to work yet)", attention_dp),
     ("--enable-prefill-cp", lambda c: c.enable_prefill_cp),
     ("--attn-cp-size above 1", lambda c: c.attn_cp_size > 1),
     ("--dcp-size above 1", lambda c: c.dcp_size > 1),
@@ -110,7 +116,23 @@ _UNSUPPORTED: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("--enable-single-batch-overlap", lambda c: c.enable_single_batch_overlap),
     ("--enable-pdmux", lambda c: c.enable_pdmux),
     ("--enable-mixed-chunk", lambda c: c.enable_mixed_chunk),
-    ("--enable-lora", lambda c: c.enable_lora),
+    ("--enable-lora (and --lora-paths)", lambda c: bool(c.enable_lora or c.lora_paths)),
+    ("--moe-dense-tp-size", lambda c: c.moe_dense_tp_size is not None),
+    ("--moe-a2a-backend", lambda c: c.moe_a2a_backend != "none"),
+    ("--tokenizer-worker-num above 1 (its workers load no plugins)", lambda c: c.tokenizer_worker_num > 1),
+    ("--enable-deterministic-inference", lambda c: c.enable_deterministic_inference),
+    ("--enable-flexkv", lambda c: c.enable_flexkv),
+    ("--enable-unified-cache-external-linker", lambda c: c.enable_unified_cache_external_linker),
+    ("--enable-session-radix-cache", lambda c: c.enable_session_radix_cache),
+    ("--disable-hybrid-swa-memory", lambda c: c.disable_hybrid_swa_memory),
+    ("--enable-decoder-swa-bounded-replay", lambda c: bool(c.enable_decoder_swa_bounded_replay)),
+    ("--enable-attn-tp-input-scattered", lambda c: c.enable_attn_tp_input_scattered),
+    ("--enable-torch-compile", lambda c: c.enable_torch_compile),
+    ("--kv-canary", lambda c: c.kv_canary != "none"),
+    ("--decoupled-spec-role", lambda c: c.decoupled_spec_role != "null"),
+    ("--enable-pd-role-switch", lambda c: c.enable_pd_role_switch),
+    ("--speculative-draft-window-size", lambda c: c.speculative_draft_window_size is not None),
+    ("--speculative-draft-kv-cache-dtype", lambda c: c.speculative_draft_kv_cache_dtype is not None),
     ("--enable-multi-layer-eagle", lambda c: c.enable_multi_layer_eagle),
     ("--speculative-adaptive", lambda c: c.speculative_adaptive),
     ("--speculative-use-rejection-sampling", lambda c: c.speculative_use_rejection_sampling),
@@ -132,7 +154,7 @@ _UNSUPPORTED: tuple[tuple[str, Callable[[Any], bool]], ...] = (
 
 
 def _env_flag(name: str) -> bool:
-    return os.environ.get(name, "").lower() in ("1", "true", "yes")
+    return os.environ.get(name, "").lower() in ("1", "true", "t", "yes", "y", "on")
 
 
 def backends_of(server_args: Any) -> tuple[str | None, str | None, str | None]:
@@ -210,5 +232,5 @@ def tree_active() -> bool:
 
     try:
         return BACKEND in attention_backends() and get_spec().speculative_algorithm is not None
-    except (ValueError, AttributeError, RuntimeError):
+    except ValueError:  # SGLang has not published its configuration in this process yet
         return False

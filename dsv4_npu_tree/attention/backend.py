@@ -35,8 +35,9 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         self.arena = arena
         self.buffers = PoolBuffers.of_pool(pool)
         self.rings = {ratio: Ring(ratio, p.ring_size) for ratio, p in self._dsv4_state_pools_by_ratio.items()}
-        self.projector = Projector()
+        self.projector = Projector(model_runner.model)
         self.plan: VerifyPlan | None = None
+        self._boundary: torch.Tensor | None = None
 
     @property
     def tables(self) -> PageTables:
@@ -49,7 +50,7 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         )
 
     def init_forward_metadata(self, forward_batch) -> None:
-        self.plan = None
+        self.plan = self._boundary = None
         if not forward_batch.forward_mode.is_target_verify():
             super().init_forward_metadata(forward_batch)
             return
@@ -104,7 +105,9 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
 
     def _keep_boundary_rows(self, compressor, x: torch.Tensor, forward_batch) -> None:
         """After a stock prefill: store the C4 rows that a later radix hit resumes from (state/boundary.py)."""
-        keep = boundary_rows(forward_batch.positions, 128 * self.req_to_token_pool.c128_page_size)
+        if self._boundary is None:  # the same rows for every layer of a forward
+            self._boundary = boundary_rows(forward_batch.positions, 128 * self.req_to_token_pool.c128_page_size)
+        keep = self._boundary
         if keep.numel() == 0:
             return
         position = forward_batch.positions[keep]

@@ -1,7 +1,7 @@
 """Start-up probe: call each attention template once at the block size and row count that serving will use.
 
 The installed attention op may be another build than the public source that states its limits, so block size and
-answer are checked against a plain fp32 computation before any pool is built.
+answer are checked against a plain fp32 computation before any pool is built. The lightning indexer is not probed.
 """
 
 from __future__ import annotations

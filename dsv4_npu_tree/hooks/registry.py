@@ -85,10 +85,13 @@ def install(hooks: Iterable[Hook]) -> None:
 
 def check_installed(expected: Iterable[Hook]) -> None:
     """Raise HookError unless every expected hook is in place."""
+    import sglang
     from sglang.srt.plugins.hook_registry import HookRegistry
 
     if _faults:
         raise HookError(_faults[0])
+    if sglang.__version__ != TESTED_SGLANG:
+        raise HookError(f"sglang {sglang.__version__} is installed, dsv4_tree was written for {TESTED_SGLANG}")
     for hook in expected:
         original = _installed.get(hook.target)
         if original is None:

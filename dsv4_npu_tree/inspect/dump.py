@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ import torch
 
 ENV_DUMP = "DSV4_TREE_DUMP"
 _serial = itertools.count()
+_refused: str | None = None
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,18 @@ def round_of(
         accepted = [node - row * n for node in index[:length]]
         requests.append(RequestRound(name, prefix, token, parent, depth, [1.0, *score], accepted, target[accepted[-1]]))
     return Round(topology.topk, topology.steps, requests)
+
+
+def try_write_round(directory: str, entry: Round) -> None:
+    """``write_round`` for a serving process: a folder that cannot be written is reported once and left alone."""
+    global _refused
+    if _refused == directory:
+        return
+    try:
+        write_round(directory, entry)
+    except OSError as error:
+        _refused = directory
+        logger.warning("%s=%s: rounds are not written any more: %s", ENV_DUMP, directory, error)
 
 
 def write_round(directory: str, entry: Round) -> Path:

@@ -12,12 +12,7 @@ from dsv4_npu_tree.paging.tables import PageTables
 def own_blocks(tables: PageTables, request: torch.Tensor, space: Space, columns: int) -> torch.Tensor:
     """Physical block ids int64 ``[bs, columns]`` of a request's own pages, in units of ``space.block`` rows."""
     entry = (torch.arange(columns, device=request.device) * space.block).expand(request.shape[0], -1)
-    if space.ratio == 1:
-        row = tables.swa(request, entry)
-    elif space.ratio == 4:
-        row = tables.c4(request, entry)
-    else:
-        row = tables.c128(request, entry)
+    row = tables.slots(space.ratio, request, entry)
     return torch.div(row, space.block, rounding_mode="floor")
 
 
@@ -70,8 +65,7 @@ def tail_moves(
     """
     branches = used.shape[1]
     origin = space.origin(prefix)
-    lookup = {1: tables.swa, 4: tables.c4, 128: tables.c128}[space.ratio]
-    source = lookup(request, origin)[:, None].expand(-1, branches)
+    source = tables.slots(space.ratio, request, origin)[:, None].expand(-1, branches)
     branch = torch.arange(branches, device=prefix.device).expand(prefix.shape[0], -1)
     rows = (space.entries(prefix) - origin)[:, None] * (used & (prefix > 0)[:, None])
     return Moves(

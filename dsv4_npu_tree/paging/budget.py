@@ -13,7 +13,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class ModelRows:
-    """Row sizes of a model. ratios: compress ratio of each layer; head_dim, indexer_dim: channels.
+    """Row sizes of a model. ratios: compress ratio of each layer; head_dim, indexer_dim, hidden: channels.
 
     SWA, C4 and C128 rows are bf16 (Atlas A3: 1024 B at 512 channels); a C4 row carries an int8 indexer key and an fp16
     scale. The draft (NextN) is one SWA layer.
@@ -22,10 +22,17 @@ class ModelRows:
     ratios: tuple[int, ...]
     head_dim: int = 512
     indexer_dim: int = 128
+    hidden: int = 4096
 
     @property
     def kv_bytes(self) -> int:
         return 2 * self.head_dim
+
+    @property
+    def projection_bytes(self) -> int:
+        """fp32 copies of the compressor projections (state/project.py), ``2 * coff * D`` rows of ``hidden`` each."""
+        c4_rows, c128_rows = 4 * (self.head_dim + self.indexer_dim), 2 * self.head_dim
+        return 4 * self.hidden * (self.ratios.count(4) * c4_rows + self.ratios.count(128) * c128_rows)
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,12 @@ class Term:
 
 @dataclass(frozen=True)
 class ArenaBudget:
-    """Arena bytes of the target and draft pools for ``requests`` request rows."""
+    """Arena bytes of the target and draft pools for ``requests`` request rows, and the projection copies."""
 
     requests: int
     branches: int
     terms: tuple[Term, ...]
+    projection_bytes: int = 0
 
     @classmethod
     def of(cls, config: TreeConfig, requests: int, model: ModelRows, c128_page: int) -> ArenaBudget:
@@ -64,17 +72,22 @@ class ArenaBudget:
             for name, ratio, page, branches, row_bytes in spaces
             if row_bytes
         )
-        return cls(requests, config.max_branches, terms)
+        return cls(requests, config.max_branches, terms, model.projection_bytes)
+
+    @property
+    def arena_bytes(self) -> int:
+        return sum(term.bytes for term in self.terms)
 
     @property
     def bytes(self) -> int:
-        return sum(term.bytes for term in self.terms)
+        """Everything that comes off the KV budget."""
+        return self.arena_bytes + self.projection_bytes
 
     def __str__(self) -> str:
         terms = " + ".join(f"{t.name} {t.rows} rows x {t.bytes_per_row} B" for t in self.terms)
         return (
             f"dsv4_tree arena for {self.requests} request rows x {self.branches} branches: {terms} = "
-            f"{self.bytes / MIB:.1f} MiB"
+            f"{self.arena_bytes / MIB:.1f} MiB, and fp32 projections of {self.projection_bytes / MIB:.1f} MiB"
         )
 
     def refusal(self, available: float, where: str) -> str | None:

@@ -51,6 +51,6 @@ def commit_target(tables: PageTables, request: torch.Tensor, prefix: torch.Tenso
     """Look up the destinations of a round. request, prefix: int64 ``[bs]``."""
     start = space.entries(prefix)
     page = tables.c128_page_size if space.ratio == 128 else PAGE // space.ratio
-    lookup = {1: tables.swa, 4: tables.c4, 128: tables.c128}[space.ratio]
     next_page = (torch.div(start, page, rounding_mode="floor") + 1) * page
-    return CommitTarget(space, lookup(request, start), lookup(request, next_page), next_page - start)
+    first, second = (tables.slots(space.ratio, request, entry) for entry in (start, next_page))
+    return CommitTarget(space, first, second, next_page - start)

@@ -23,6 +23,10 @@ class PageTables:
     sidecar: torch.Tensor | None
     c128_page_size: int
 
+    def slots(self, ratio: int, request: torch.Tensor, entry: torch.Tensor) -> torch.Tensor:
+        """Slots int64 of entries ``[bs, ...]`` in the pool whose rows stand for ``ratio`` tokens (1, 4 or 128)."""
+        return {1: self.swa, 4: self.c4, 128: self.c128}[ratio](request, entry)
+
     def full(self, request: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Full slots, int64, of positions ``[bs, ...]``; positions past the table read its last column."""
         row = request.view(-1, *[1] * (position.dim() - 1))

@@ -51,9 +51,8 @@ def build(
 def tree_mask(topology: Topology, mode: TreeMaskMode | int, seq_lens_sum: int | None = None) -> Tensor:
     """The mask upstream's builder would give for this topology. For tests and comparisons: the backend reads no mask.
 
-    FULL_MASK             bool [n*seq_lens_sum + bs*n*n]: per request n rows of P+n columns, prefix True; `seq_lens_sum`
-    is the
-                          sum of the prefix lengths, taken from the device if None
+    FULL_MASK             bool [n*seq_lens_sum + bs*n*n]: per request n rows of P+n columns, prefix True;
+                          `seq_lens_sum` is the sum of the prefix lengths, taken from the device if None
     QLEN_ONLY             bool [bs*n*n]
     QLEN_ONLY_BITPACKING  uint8 / uint16 / uint32 [bs*n] for n up to 8 / 16 / 32, bit j = node j
 

@@ -1,10 +1,11 @@
 """Requests that tree verification cannot serve exactly, each with its reason.
 
 What is not listed here was read through SGLang 0.5.23 and holds for trees as it does for one token at a time:
-temperature, top-k, top-p, logit_bias, stop rules, n > 1, seeds, logprobs (gathered by accept_index), hidden states
+temperature, top-k, top-p, logit_bias, stop rules, n > 1, logprobs (gathered by accept_index), hidden states
 (compacted to the accepted path), grammars (masks are built by walking the links), input embeddings (prompt only). Beam
 search and return_sampling_mask are turned down by SGLang itself. Penalties and min_new_tokens work as SGLang prepares
-them for speculation, chain or tree: once a round, by that round's last token.
+them for speculation, chain or tree: once a round, by that round's last token. A request's seed has no effect, as in
+SGLang without deterministic inference.
 """
 
 from __future__ import annotations

@@ -35,6 +35,13 @@ CASES: dict[str, tuple[dict, tuple[str, ...]]] = {
     "65 nodes": ({"flags": shape("dsv4_tree", 5, 8, 65)}, ("--speculative-num-draft-tokens 65", "64")),
     "17 steps": ({"flags": shape("dsv4_tree", 17, 2, 8)}, ("--speculative-num-steps 17", "16")),
     "more nodes than candidates": ({"flags": shape("dsv4_tree", 2, 2, 16)}, ("--speculative-num-draft-tokens 16", "7")),
+    "fewer nodes than a path": ({"flags": shape("dsv4_tree", 3, 4, 3)}, ("--speculative-num-draft-tokens 3", "4..37")),
+    "attention data parallelism": (
+        {"flags": [*TREE, "--tp-size", "2", "--dp-size", "2", "--enable-dp-attention"]},
+        ("--enable-dp-attention",),
+    ),
+    "adapters": ({"flags": [*TREE, "--lora-paths", "a=/x"]}, ("--lora-paths",)),
+    "several tokenizer workers": ({"flags": [*TREE, "--tokenizer-worker-num", "2"]}, ("--tokenizer-worker-num",)),
     "pages of 64": ({"flags": [*TREE, "--page-size", "64"]}, ("--page-size 64", "128")),
     "an A5 card": ({"flags": TREE, "arch35": True}, ("A5",)),
     "DSpark": ({"flags": shape("dsv4_tree", 3, 4, 8, "DSPARK")}, ("--speculative-algorithm", "EAGLE")),

@@ -1,14 +1,11 @@
-"""Top-k and top-p renormalisation, and seeded coins, against their definitions."""
+"""Top-k and top-p renormalisation against their definitions."""
 
 from __future__ import annotations
-
-import struct
 
 import numpy as np
 import pytest
 import torch
 
-from dsv4_npu_tree.tree.coins import murmur_hash32, seeded_verify_coins
 from dsv4_npu_tree.tree.renorm import top_k_renorm_prob, top_p_renorm_prob
 
 
@@ -62,36 +59,3 @@ def test_top_k_one_is_argmax_and_scalars_work():
     ):
         with pytest.raises(ValueError, match=message):
             call()
-
-
-def murmur3(key: bytes) -> int:
-    """MurmurHash3_x86_32 with seed 0 for keys of whole words, from the published algorithm."""
-    mask, state = 0xFFFFFFFF, 0
-    for (word,) in struct.iter_unpack("<I", key):
-        word = word * 0xCC9E2D51 & mask
-        word = (word << 15 | word >> 17) & mask
-        state ^= word * 0x1B873593 & mask
-        state = (state << 13 | state >> 19) & mask
-        state = (state * 5 + 0xE6546B64) & mask
-    state ^= len(key)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        state = (state ^ state >> shift) * factor & mask
-    return state ^ state >> 16
-
-
-def test_seeded_coins():
-    assert murmur3(b"test") == 0xBA6BD213  # published vector
-    seeds = torch.tensor([0, 1, 42, 2**40 + 7, -5])
-    positions = torch.tensor([0, 7, 1 << 20, 129, 3])
-    hashed = murmur_hash32(seeds, positions, torch.arange(9))
-    for row, seed, position in zip(hashed.tolist(), seeds.tolist(), positions.tolist(), strict=True):
-        assert row == [murmur3(struct.pack("<QII", seed % 2**64, position, column)) for column in range(9)]
-    coins, final = seeded_verify_coins(seeds, positions, 8)
-    assert coins.shape == (5, 8) and final.shape == (5,) and coins.dtype == final.dtype == torch.float32
-    everything = torch.cat([coins, final[:, None]], 1).double()
-    assert ((everything - hashed.double() / (2**32 - 1)).abs() < 2**-23).all()
-    assert everything.max() < 1 and everything.min() >= 0
-    alone, alone_final = seeded_verify_coins(seeds[2:3], positions[2:3], 8)
-    assert torch.equal(alone[0], coins[2]) and alone_final[0] == final[2]
-    with pytest.raises(ValueError, match="flatten"):
-        murmur_hash32(seeds, positions[:2], torch.arange(3))

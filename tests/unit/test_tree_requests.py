@@ -132,31 +132,30 @@ def test_a_refusal_is_http_400():
     assert response.status_code == 400 and b"min_p=0.1" in response.body
 
 
-@pytest.mark.parametrize("hook", tokenizer_hook.HOOKS + sampling_hook.HOOKS, ids=lambda hook: hook.target)
+@pytest.mark.parametrize("hook", tokenizer_hook.HOOKS, ids=lambda hook: hook.target)
 def test_hook_targets_have_the_signature_they_were_written_for(hook):
     assert isinstance(hook, Hook)
     hook.verify()
 
 
 def test_hooks_do_nothing_while_the_backend_is_another():
-    for hook in tokenizer_hook.HOOKS + sampling_hook.HOOKS:
+    for hook in tokenizer_hook.HOOKS:
         assert hook.wrapper()(lambda *args, **kwargs: (args, kwargs), 1, two=2) == ((1,), {"two": 2})
 
 
-def test_missing_sampling_functions_are_supplied_only_when_active(monkeypatch):
+def test_sampling_functions_are_ours_only_when_active(monkeypatch):
     eagle_utils = pytest.importorskip("sglang.srt.speculative.eagle_utils")
-    shipped = lambda *args: None  # noqa: E731
-    monkeypatch.setattr(eagle_utils, "tree_speculative_sampling_target_only", None)
-    monkeypatch.setattr(eagle_utils, "top_k_renorm_prob", torch)  # a module where a function was meant
-    monkeypatch.setattr(eagle_utils, "top_p_renorm_prob", shipped)
+    names = ("tree_speculative_sampling_target_only", "top_k_renorm_prob", "top_p_renorm_prob")
+    for name, shipped in zip(names, (None, torch, len)):  # missing, a module where a function was meant, a kernel
+        monkeypatch.setattr(eagle_utils, name, shipped)
     monkeypatch.setattr(sampling_hook, "tree_active", lambda: False)
-    assert sampling_hook.install() == [] and eagle_utils.tree_speculative_sampling_target_only is None
+    sampling_hook.install()
+    assert [getattr(eagle_utils, name) for name in names] == [None, torch, len]
     monkeypatch.setattr(sampling_hook, "tree_active", lambda: True)
-    assert sampling_hook.install() == ["tree_speculative_sampling_target_only", "top_k_renorm_prob"]
-    assert eagle_utils.top_p_renorm_prob is shipped
+    sampling_hook.install()
+    assert all(getattr(eagle_utils, name).__module__.startswith("dsv4_npu_tree") for name in names)
     probs = eagle_utils.top_k_renorm_prob(torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([2]))
     assert torch.allclose(probs, torch.tensor([[2 / 3, 1 / 3, 0]]))
-    assert sampling_hook.install() == []
 
 
 def small_topology():

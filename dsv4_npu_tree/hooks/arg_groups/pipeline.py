@@ -60,6 +60,7 @@ def _refuse_arena(server_args) -> None:
         tuple(model.compress_ratios[: model.num_hidden_layers]),
         model.qk_nope_head_dim + model.qk_rope_head_dim,
         model.index_head_dim,
+        model.hidden_size,
     )
     budget = ArenaBudget.of(config, cfg.max_running_requests // ranks + 1, rows, cfg.c128_page_size)
     reason = budget.refusal(capacity * MIB * cfg.mem_fraction_static, "the device memory share")

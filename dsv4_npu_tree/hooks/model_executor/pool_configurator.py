@@ -29,11 +29,12 @@ def _probe(requests: int, head_dim: int, ratios: tuple[int, ...]) -> None:
 
 
 def _calculate_pool_sizes(original, self, available_bytes, page_size):
-    from sglang.srt.runtime_context import get_schedule
+    from sglang.srt.runtime_context import get_schedule, process_model_config
 
     requests = self._get_num_req_slots(self._resolve_max_running_requests_per_worker(available_bytes))
     _probe(requests, self.attn_head_dim, tuple(sorted(set(self.stage_compress_ratios) - {0})))
-    model = ModelRows(tuple(self.stage_compress_ratios), self.attn_head_dim, self.indexer_head_dim)
+    hidden = process_model_config().hidden_size
+    model = ModelRows(tuple(self.stage_compress_ratios), self.attn_head_dim, self.indexer_head_dim, hidden)
     budget = ArenaBudget.of(tree_config(), requests, model, get_schedule().c128_page_size)
     reason = budget.refusal(available_bytes, "the KV budget")
     if reason is not None:

@@ -6,7 +6,7 @@ import torch
 
 from dsv4_npu_tree.hooks.registry import Hook
 from dsv4_npu_tree.hooks.speculative.round import current_round
-from dsv4_npu_tree.inspect.dump import dump_directory, round_of, write_round
+from dsv4_npu_tree.inspect.dump import dump_directory, round_of, try_write_round
 
 
 def _prepare_for_draft(
@@ -78,7 +78,7 @@ def _finalize_accept_tree_path(
     directory = dump_directory()
     if directory is not None:
         names = [request.rid for request in batch.reqs]
-        write_round(directory, round_of(verify_input, names, accept_index, accept_lens, predict))
+        try_write_round(directory, round_of(verify_input, names, accept_index, accept_lens, predict))
     if logits_output.hidden_states is not None:
         logits_output.hidden_states = _compact_accept_to_front(
             logits_output.hidden_states, accept_index, bs, num_draft_tokens=num_draft_tokens

@@ -18,8 +18,11 @@ def register(all_hooks) -> None:
     @register_attention_backend(BACKEND)
     def create(runner):
         # Without speculation, and for the draft's own prefill and extend, dsv4_tree is the stock backend.
-        if getattr(runner, "is_draft_worker", False) or not tree_active():
+        draft = getattr(runner, "is_draft_worker", False)
+        if draft or runner.spec_algorithm is None or runner.spec_algorithm.is_none():
             return ATTENTION_BACKENDS["dsv4"](runner)
+        if not tree_active():
+            raise RuntimeError(f"{BACKEND} was asked to speculate, but its hooks are not active in this process")
         check_installed(all_hooks())
         verify_sampling.install()
         import dsv4_npu_tree.ops.kernels  # noqa: F401  the kernels take over from the torch ops

@@ -66,7 +66,10 @@ def growing_pools(build: ArenaBuild) -> Iterator[None]:
             buffer = create_buffer(self, num_pages=num_pages)
         finally:
             self.size = size
-        assert buffer.shape[0] == known + extra, (buffer.shape, known, extra)
+        if buffer.shape[0] != known + extra:
+            raise RuntimeError(
+                f"dsv4_tree: a KV buffer has {buffer.shape[0]} pages, expected {known} and {extra} for the arena"
+            )
         return buffer
 
     def create_grown_indexer(self):

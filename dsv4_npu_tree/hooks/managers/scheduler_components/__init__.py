@@ -1,0 +1,1 @@
+"""Hooks into sglang managers.scheduler_components."""
