@@ -20,7 +20,7 @@ foreach(source ${KERNEL_SOURCES})
 endforeach()
 
 if(RUN_MODE STREQUAL npu)
-    foreach(folder tools/tikcpp compiler/tikcpp tikcpp)
+    foreach(folder tools/tikcpp compiler/tikcpp tikcpp ${CMAKE_SYSTEM_PROCESSOR}-linux/tikcpp)
         if(EXISTS ${ASCEND_CANN_PACKAGE_PATH}/${folder}/ascendc_kernel_cmake/ascendc.cmake)
             set(ASCENDC_CMAKE_DIR ${ASCEND_CANN_PACKAGE_PATH}/${folder}/ascendc_kernel_cmake)
             break()
@@ -62,7 +62,7 @@ target_include_directories(dsv4_kernels_npu PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/cann ${CANN_INCLUDES})
 target_compile_options(dsv4_kernels_npu PRIVATE -Wall -Wextra -fvisibility=hidden -fvisibility-inlines-hidden)
 
-# torch.ops.dsv4_tree on PrivateUse1; needs torch and torch_npu.
+# torch.ops.dsv4_tree_npu; needs torch and torch_npu.
 if(RUN_MODE STREQUAL npu AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/torch_binding/CMakeLists.txt)
     add_subdirectory(torch_binding)
 endif()

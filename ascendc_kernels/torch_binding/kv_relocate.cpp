@@ -1,7 +1,10 @@
-// torch.ops.dsv4_tree.kv_relocate on npu tensors. Dtypes and widths are checked by ops/kv_relocate.py.
+// torch.ops.dsv4_tree_npu.kv_relocate: what torch.ops.dsv4_tree.kv_relocate runs for npu tensors. Dtypes and widths are
+// checked by ops/kv_relocate.py.
 #include "../kv_relocate/op_host/kv_relocate.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <vector>
@@ -34,7 +37,8 @@ struct KvRelocateWork {
 };
 
 // Plans in device memory by everything that they depend on, most recently used first. Buffers that are allocated anew
-// each round bring new plans, so old ones go, but not those of a captured graph, which keeps their addresses.
+// each round bring new plans, so all but kKept go. A captured graph keeps the address of its plan: such a plan stays,
+// so their number is that of the address sets that graphs were captured with.
 class Plans {
  public:
     at::Tensor plan_of(const KvRelocateWork& work, const at::Device& device) {
@@ -53,18 +57,26 @@ class Plans {
         }
         Plan& plan = plans_.front();
         plan.captured |= capturing;
-        while (plans_.size() > kKept && !plans_.back().captured) plans_.pop_back();
+        drop_oldest();
         return plan.tensor;
     }
 
  private:
-    static constexpr size_t kKept = 256;
+    static constexpr std::ptrdiff_t kKept = 256;
 
     struct Plan {
         std::vector<int64_t> key;
         at::Tensor tensor;
         bool captured;
     };
+
+    // One call adds at most one plan; the one in use is the first and kKept > 0.
+    void drop_oldest() {
+        const auto replaceable = [](const Plan& plan) { return !plan.captured; };
+        if (std::count_if(plans_.begin(), plans_.end(), replaceable) <= kKept) return;
+        const auto oldest = std::find_if(plans_.rbegin(), plans_.rend(), replaceable);
+        plans_.erase(std::prev(oldest.base()));
+    }
 
     static std::vector<int64_t> key_of(const KvRelocateWork& work, const at::Device& device) {
         std::vector<int64_t> key{device.index(), static_cast<int64_t>(work.sets.size())};
@@ -117,6 +129,12 @@ void kv_relocate(at::TensorList src_buffers, at::TensorList dst_buffers, at::Int
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(dsv4_tree, PrivateUse1, m) { m.impl("kv_relocate", &kv_relocate); }
+TORCH_LIBRARY_FRAGMENT(dsv4_tree_npu, m) {
+    m.def(
+        "kv_relocate(Tensor[] src_buffers, Tensor(a!)[] dst_buffers, int[] move_set, Tensor[] src, Tensor[] "
+        "dst, Tensor[] rows, int[] max_rows, int[] runs_per_job) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(dsv4_tree_npu, PrivateUse1, m) { m.impl("kv_relocate", &kv_relocate); }
 
 }  // namespace dsv4::torch_binding

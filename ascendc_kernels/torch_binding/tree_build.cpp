@@ -1,4 +1,5 @@
-// torch.ops.dsv4_tree.tree_build on npu tensors. Shapes and dtypes are checked by ops/tree_build.py.
+// torch.ops.dsv4_tree_npu.tree_build: what torch.ops.dsv4_tree.tree_build runs for npu tensors. Shapes and dtypes are
+// checked by ops/tree_build.py.
 #include "../tree_build/op_host/tree_build.h"
 
 #include <tuple>
@@ -74,6 +75,14 @@ Outputs tree_build(const at::Tensor& parent_list, const at::Tensor& selected, co
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(dsv4_tree, PrivateUse1, m) { m.impl("tree_build", &tree_build); }
+TORCH_LIBRARY_FRAGMENT(dsv4_tree_npu, m) {
+    m.def(
+        "tree_build(Tensor parent_list, Tensor selected_index, Tensor scores, Tensor seq_lens, int topk, int "
+        "steps, int num_draft_tokens, int max_branches) -> (Tensor positions, Tensor retrieve_index, Tensor "
+        "retrieve_next_token, Tensor retrieve_next_sibling, Tensor parent, Tensor depth, Tensor ancestors, "
+        "Tensor branch_table, Tensor home_branch)");
+}
+
+TORCH_LIBRARY_IMPL(dsv4_tree_npu, PrivateUse1, m) { m.impl("tree_build", &tree_build); }
 
 }  // namespace dsv4::torch_binding

@@ -1,4 +1,5 @@
-// torch.ops.dsv4_tree.tree_compress on npu tensors. Shapes and dtypes are checked by ops/tree_compress.py.
+// torch.ops.dsv4_tree_npu.tree_compress: what torch.ops.dsv4_tree.tree_compress runs for npu tensors. Shapes and dtypes
+// are checked by ops/tree_compress.py.
 #include "../tree_compress/op_host/tree_compress.h"
 
 #include "launch.h"
@@ -54,6 +55,12 @@ at::Tensor tree_compress(const at::Tensor& scratch, const at::Tensor& state, con
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(dsv4_tree, PrivateUse1, m) { m.impl("tree_compress", &tree_compress); }
+TORCH_LIBRARY_FRAGMENT(dsv4_tree_npu, m) {
+    m.def(
+        "tree_compress(Tensor scratch, Tensor state, Tensor window, Tensor closes, Tensor norm_weight, "
+        "Tensor cos, Tensor sin, int coff, float norm_eps) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(dsv4_tree_npu, PrivateUse1, m) { m.impl("tree_compress", &tree_compress); }
 
 }  // namespace dsv4::torch_binding

@@ -1,4 +1,5 @@
-// torch.ops.dsv4_tree.tree_verify_greedy on npu tensors. Shapes and dtypes are checked by ops/tree_verify_greedy.py.
+// torch.ops.dsv4_tree_npu.tree_verify_greedy: what torch.ops.dsv4_tree.tree_verify_greedy runs for npu tensors. Shapes
+// and dtypes are checked by ops/tree_verify_greedy.py.
 #include "../tree_verify_greedy/op_host/tree_verify_greedy.h"
 
 #include "launch.h"
@@ -53,6 +54,13 @@ void tree_verify_greedy(const at::Tensor& predicts, const at::Tensor& accept_ind
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(dsv4_tree, PrivateUse1, m) { m.impl("tree_verify_greedy", &tree_verify_greedy); }
+TORCH_LIBRARY_FRAGMENT(dsv4_tree_npu, m) {
+    m.def(
+        "tree_verify_greedy(Tensor(a!) predicts, Tensor(b!) accept_index, Tensor(c!) accept_token_num, "
+        "Tensor candidates, Tensor retrieve_index, Tensor retrieve_next_token, Tensor retrieve_next_sibling, "
+        "Tensor target_predict) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(dsv4_tree_npu, PrivateUse1, m) { m.impl("tree_verify_greedy", &tree_verify_greedy); }
 
 }  // namespace dsv4::torch_binding

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))  # tree ge
 
 from devices import Card, Device, Host, why_no_card  # noqa: E402
 from hostlayer.build import build, kernel_sources  # noqa: E402
+from hostlayer.library import HostLibrary  # noqa: E402
 
 from dsv4_npu_tree.ops.kernels.library import KernelLibrary  # noqa: E402
 
@@ -22,6 +23,12 @@ def tree_kernels(tmp_path_factory: pytest.TempPathFactory) -> KernelLibrary:
     """The checking host library of the two tree ops, built from the sources as they are."""
     sources = [source for op in TREE_OPS for source in kernel_sources(op)]
     return KernelLibrary(build(tmp_path_factory.mktemp("tree_kernels") / "check.so", sources))
+
+
+@pytest.fixture(scope="session")
+def relocate_kernels(tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
+    """The checking host library of kv_relocate."""
+    return HostLibrary(build(tmp_path_factory.mktemp("relocate_kernels") / "check.so", kernel_sources("kv_relocate")))
 
 
 @pytest.fixture(params=["strict", "autosync", pytest.param("npu", marks=pytest.mark.npu)])

@@ -10,6 +10,7 @@ from torch import Tensor
 from dsv4_npu_tree.ops.kernels import tree_build as build_adapter
 from dsv4_npu_tree.ops.kernels import tree_verify_greedy as verify_adapter
 from dsv4_npu_tree.ops.kernels.library import FOLDER, NPU_LIBRARY, KernelLibrary
+from dsv4_npu_tree.ops.library import selection
 
 Outputs = tuple[Tensor, ...]
 
@@ -24,8 +25,19 @@ def why_no_card() -> str | None:
     return None if torch.npu.is_available() else "no NPU visible"
 
 
+def kernels_serve_npu_tensors() -> None:
+    """Loads the kernels; fails unless every op of an npu tensor runs on them: a torch implementation would pass too."""
+    kernels = importlib.import_module("dsv4_npu_tree.ops.kernels")
+    chosen = selection()
+    serving = {op: chosen[op][kernels.CARD_KEY] for op in kernels.OPS}
+    assert serving == dict.fromkeys(kernels.OPS, kernels.NAME), kernels.describe()
+
+
 class Device:
     """What a test needs of a device."""
+
+    cores: int | None = None
+    """Of a host layer; None: changes from call to call. A card has its own."""
 
     def tree_build(self, tensors: Outputs, *shape: int) -> Outputs:
         """Nine outputs of the op; shape: topk, steps, n, max_branches."""
@@ -41,7 +53,8 @@ class Device:
 
 
 class Host(Device):
-    """The checking host library: a broken rule raises HazardError. Each call has another number and order of cores."""
+    """The checking host library: a broken rule raises HazardError. Each call has another number and order of cores,
+    unless `cores` is set."""
 
     def __init__(self, library: KernelLibrary, mode: str) -> None:
         self.library = library
@@ -50,7 +63,7 @@ class Host(Device):
 
     def _configure(self) -> None:
         self._calls += 1
-        self.library.configure(self.mode, cores=(1, 8, 3, 48)[self._calls % 4], seed=self._calls)
+        self.library.configure(self.mode, cores=self.cores or (1, 8, 3, 48)[self._calls % 4], seed=self._calls)
 
     def tree_build(self, tensors: Outputs, *shape: int) -> Outputs:
         self._configure()
@@ -69,13 +82,10 @@ class Host(Device):
 
 
 class Card(Device):
-    """An Ascend card: the torch ops that the torch binding registers for npu tensors; the mask through the C ABI."""
+    """An Ascend card: the torch ops with npu tensors; the mask through the C ABI."""
 
     def __init__(self) -> None:
-        kernels = importlib.import_module("dsv4_npu_tree.ops.kernels")
-        assert kernels.describe().startswith("kernels: npu"), kernels.describe()
-        for op in ("tree_build", "tree_verify_greedy"):
-            importlib.import_module(f"dsv4_npu_tree.ops.{op}")
+        kernels_serve_npu_tensors()
 
     def tree_build(self, tensors: Outputs, *shape: int) -> Outputs:
         outputs = torch.ops.dsv4_tree.tree_build(*(tensor.npu() for tensor in tensors), *shape)

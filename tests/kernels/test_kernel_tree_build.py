@@ -95,8 +95,10 @@ def test_any_input_gives_a_tree(device: Device, made: Case) -> None:
 
 
 @pytest.mark.parametrize("shape", [(16, 16, 64, 64), (16, 16, 64, 1), (1, 16, 17, 1), (16, 1, 17, 16), (8, 5, 2, 1)])
-@pytest.mark.parametrize("bs", [1, 50])
-def test_limits(device: Device, shape: tuple[int, int, int, int], bs: int) -> None:
+@pytest.mark.parametrize(("bs", "cores"), [(1, 1), (50, 1), (50, 8)])
+def test_limits(device: Device, shape: tuple[int, int, int, int], bs: int, cores: int) -> None:
+    """One core takes 50 requests of the largest shapes in several groups, eight cores in one each."""
+    device.cores = cores
     topk, steps, n, branches = shape
     rng = np.random.default_rng(n + branches)
     pool = topk + (steps - 1) * topk * topk
@@ -109,7 +111,9 @@ def test_limits(device: Device, shape: tuple[int, int, int, int], bs: int) -> No
     assert_is_the_oracles(device, made)
 
 
-def test_most_requests(device: Device) -> None:
+@pytest.mark.parametrize("cores", [1, 8])
+def test_most_requests(device: Device, cores: int) -> None:
+    device.cores = cores
     assert_is_the_oracles(device, case(np.random.default_rng(8), "garbage", 1024))
 
 

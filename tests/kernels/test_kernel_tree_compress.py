@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from cases_tree_compress import KINDS
-from devices import why_no_card
+from devices import kernels_serve_npu_tensors, why_no_card
 from hostlayer.build import COMPILER, SANITIZE, build, kernel_sources
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -203,7 +202,7 @@ def test_a_card_equals_the_oracle(kind: str, change) -> None:
     reason = why_no_card()
     if reason is not None:
         pytest.skip(reason)
-    importlib.import_module("dsv4_npu_tree.ops.kernels")
+    kernels_serve_npu_tensors()
     for seed in range(8):
         case = change(cases.tree_case(seed, 8, 12, kind))
         got = torch.ops.dsv4_tree.tree_compress(*case.arguments("npu"))

@@ -7,7 +7,8 @@
 extern "C" {
 #endif
 
-// One pair of buffers; rows are contiguous. A pair may be one tensor.
+// One pair of buffers; rows are contiguous. A pair may be one tensor. Pairs move in no order: rows that one pair
+// writes, no other pair may read or write.
 typedef struct KvRelocateBuffer {
     uint64_t src;  // device address of row 0
     uint64_t dst;

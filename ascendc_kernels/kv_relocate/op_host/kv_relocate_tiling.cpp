@@ -10,11 +10,17 @@ namespace dsv4::kv_relocate {
 namespace {
 
 constexpr int64_t kMaxDmaBlocks = 4095;
-constexpr int64_t kBytesPerRun = 512;     // cost of starting a DMA pair, as bytes
-constexpr int64_t kBytesPerCore = 16384;  // less work does not pay for another core
+constexpr int64_t kMaxRows = INT32_MAX;
+constexpr int64_t kMaxRowBytes = int64_t{1} << 30;
+constexpr int64_t kMaxRuns = (int64_t{1} << 29) - 1;  // a column of the run tensor is a DMA stride of 32 bits
+constexpr int64_t kMaxCost = int64_t{1} << 56;        // of all jobs, so that its products with core numbers fit
+constexpr int64_t kBytesPerRun = 512;                 // cost of starting a DMA pair, as bytes
+constexpr int64_t kBytesPerCore = 16384;              // less work does not pay for another core
 
 int64_t ceil_div(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
 int64_t round_up(int64_t value, int64_t unit) { return ceil_div(value, unit) * unit; }
+
+bool addressable(int64_t rows, int64_t row_bytes) { return rows >= 0 && rows <= INT64_MAX / row_bytes; }
 
 struct Shape {
     int64_t chunk = 0;  // bytes of a column chunk
@@ -23,20 +29,28 @@ struct Shape {
     int64_t cost = 0;  // of a job
 };
 
-// Widest chunk of columns whose rows of one job fit into `room` bytes; 0 if not even 32 B do.
-int64_t widest_chunk(int64_t rows, int64_t room) { return room / rows / 32 * 32; }
+// One job with all columns in `room` bytes.
+bool whole_rows(const KvRelocateBuffer& buffer, const KvRelocateSet& set, int64_t group, int64_t room, Shape& shape) {
+    const int64_t run = round_up(set.max_rows * buffer.row_bytes, 32);
+    if (run > room / group) return false;
+    shape.chunk = buffer.row_bytes;
+    shape.need = group * run;
+    return true;
+}
 
+// One job with the widest chunk of columns, whole 32 B, of which all rows fit into `room` bytes.
+bool columns(const KvRelocateSet& set, int64_t group, int64_t room, Shape& shape) {
+    const int64_t rows = group * set.max_rows;
+    shape.chunk = room / rows / 32 * 32;
+    shape.need = rows * shape.chunk;
+    return shape.chunk > 0 && set.max_rows <= kMaxDmaBlocks;
+}
+
+// Two jobs in UB at a time if possible, else one. False: a job does not fit.
 bool shape_of(const KvRelocateBuffer& buffer, const KvRelocateSet& set, int64_t group, Shape& shape) {
-    const int64_t whole = group * round_up(set.max_rows * buffer.row_bytes, 32);
-    if (whole <= kData / 2) {
-        shape.chunk = buffer.row_bytes;
-        shape.need = whole;
-    } else {
-        const int64_t rows = group * set.max_rows;
-        shape.chunk = widest_chunk(rows, kData / 2);
-        if (shape.chunk == 0) shape.chunk = widest_chunk(rows, kData);
-        shape.need = rows * shape.chunk;
-        if (shape.chunk == 0 || set.max_rows > kMaxDmaBlocks) return false;
+    if (!whole_rows(buffer, set, group, kData / 2, shape) && !columns(set, group, kData / 2, shape) &&
+        !whole_rows(buffer, set, group, kData, shape) && !columns(set, group, kData, shape)) {
+        return false;
     }
     shape.jobs = ceil_div(set.runs, group) * ceil_div(buffer.row_bytes, shape.chunk);
     shape.cost = group * (set.max_rows * shape.chunk + kBytesPerRun);
@@ -74,10 +88,13 @@ int tile(const KvRelocateArgs& args, uint32_t cores, Tiling& tiling, char* error
     std::vector<int64_t> first_run(static_cast<size_t>(args.set_count) + 1, 0);
     for (int64_t s = 0; s < args.set_count; ++s) {
         const KvRelocateSet& set = args.sets[s];
-        if (set.runs < 0 || set.max_rows < 0 || set.runs_per_job < 0) {
+        if (set.runs < 0 || set.runs > kMaxRuns - first_run[s] || set.max_rows < 0 || set.max_rows > kMaxRows ||
+            set.runs_per_job < 0) {
             return fail(DSV4_BAD_ARGUMENT, error, error_size,
-                        "kv_relocate set %lld: runs %lld, max_rows %lld, runs_per_job %lld", (long long)s,
-                        (long long)set.runs, (long long)set.max_rows, (long long)set.runs_per_job);
+                        "kv_relocate set %lld: runs %lld, max_rows %lld, runs_per_job %lld; at most %lld rows in a run "
+                        "and %lld runs in all",
+                        (long long)s, (long long)set.runs, (long long)set.max_rows, (long long)set.runs_per_job,
+                        (long long)kMaxRows, (long long)kMaxRuns);
         }
         first_run[s + 1] = first_run[s] + set.runs;
     }
@@ -90,9 +107,12 @@ int tile(const KvRelocateArgs& args, uint32_t cores, Tiling& tiling, char* error
     for (int64_t b = 0; b < args.buffer_count; ++b) {
         const KvRelocateBuffer& buffer = args.buffers[b];
         if (buffer.move_set < 0 || buffer.move_set >= args.set_count || buffer.row_bytes < 1 ||
-            buffer.row_bytes > (int64_t{1} << 30)) {
-            return fail(DSV4_BAD_ARGUMENT, error, error_size, "kv_relocate buffer %lld: move_set %lld, row_bytes %lld",
-                        (long long)b, (long long)buffer.move_set, (long long)buffer.row_bytes);
+            buffer.row_bytes > kMaxRowBytes || !addressable(buffer.src_rows, buffer.row_bytes) ||
+            !addressable(buffer.dst_rows, buffer.row_bytes)) {
+            return fail(DSV4_BAD_ARGUMENT, error, error_size,
+                        "kv_relocate buffer %lld: move_set %lld, row_bytes %lld, %lld and %lld rows", (long long)b,
+                        (long long)buffer.move_set, (long long)buffer.row_bytes, (long long)buffer.src_rows,
+                        (long long)buffer.dst_rows);
         }
         const KvRelocateSet& set = args.sets[buffer.move_set];
         if (set.runs > 0 && set.max_rows > 0) order.push_back(b);
@@ -115,6 +135,10 @@ int tile(const KvRelocateArgs& args, uint32_t cores, Tiling& tiling, char* error
                         (long long)order[i], (long long)group, (long long)set.max_rows, kRunWindow, kData);
         }
         slot = std::max(slot, shapes[i].need);
+        if (shapes[i].jobs > (kMaxCost - total_cost) / shapes[i].cost) {
+            return fail(DSV4_BAD_ARGUMENT, error, error_size,
+                        "kv_relocate buffer %lld: more work than one launch takes", (long long)order[i]);
+        }
         total_cost += shapes[i].cost * shapes[i].jobs;
         total_jobs += shapes[i].jobs;
         rows.insert(rows.end(), {static_cast<int64_t>(buffer.src), static_cast<int64_t>(buffer.dst), buffer.row_bytes,

@@ -19,7 +19,7 @@ struct Tiling {
 // Returns a Dsv4Status. blocks is 0 if there is nothing to move.
 int tile(const KvRelocateArgs& args, uint32_t cores, Tiling& tiling, char* error, size_t error_size);
 
-// Bounds, duplicate destinations and independence of jobs, for run values in host memory.
+// Bounds, duplicate destinations and independence of jobs and of buffer pairs, for run values in host memory.
 int validate(const KvRelocateArgs& args, char* error, size_t error_size);
 
 }  // namespace dsv4::kv_relocate

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core_function.h"
+
 namespace dsv4::tree_build {
 
 constexpr int32_t kMaxNodes = 64;  // ancestors are one 64-bit mask
@@ -19,19 +21,26 @@ constexpr uint32_t WIDE_SEQ_LENS = 4;
 // Mask layouts by their number in SGLang, or none.
 enum MaskMode : int32_t { NO_MASK = -1, FULL_MASK = 0, QLEN_ONLY = 1, QLEN_ONLY_BITPACKING = 2 };
 
-constexpr uint32_t round_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
+DSV4_AICORE inline constexpr uint32_t round_up(uint32_t value, uint32_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
 
 // Candidate ids are 0 .. pool - 1.
-constexpr uint32_t pool_of(uint32_t topk, uint32_t steps) { return topk + (steps - 1) * topk * topk; }
-constexpr uint32_t parent_list_width(uint32_t topk, uint32_t steps) { return steps > 1 ? topk * (steps - 1) + 1 : 0; }
+DSV4_AICORE inline constexpr uint32_t pool_of(uint32_t topk, uint32_t steps) {
+    return topk + (steps - 1) * topk * topk;
+}
+DSV4_AICORE inline constexpr uint32_t parent_list_width(uint32_t topk, uint32_t steps) {
+    return steps > 1 ? topk * (steps - 1) + 1 : 0;
+}
 
 // Bytes of a mask row in UB: DMA blocks start on 32 bytes.
-constexpr uint32_t mask_pitch(uint32_t n) { return round_up(n, 32); }
+DSV4_AICORE inline constexpr uint32_t mask_pitch(uint32_t n) { return round_up(n, 32); }
 // Bytes of a packed mask row.
-constexpr uint32_t packed_bytes(uint32_t n) { return n <= 8 ? 1 : n <= 16 ? 2 : 4; }
+DSV4_AICORE inline constexpr uint32_t packed_bytes(uint32_t n) { return n <= 8 ? 1 : n <= 16 ? 2 : 4; }
 
 // UB of one request in the group that a core holds, at the widest dtypes.
-constexpr uint32_t request_bytes(uint32_t topk, uint32_t steps, uint32_t n, uint32_t branches, bool mask) {
+DSV4_AICORE inline constexpr uint32_t request_bytes(uint32_t topk, uint32_t steps, uint32_t n, uint32_t branches,
+                                                    bool mask) {
     const uint32_t in = 8 * parent_list_width(topk, steps) + (8 + 4) * (n - 1) + 8;
     const uint32_t out = 5 * 8 * n + 3 * 4 * n + 4 * branches * (steps + 1);
     return in + out + 4 * n + (mask ? n * mask_pitch(n) : 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exponential.h"
+#include "kernel_operator.h"
 #include "tree_compress_layout.h"
 
 namespace dsv4::tree_compress {

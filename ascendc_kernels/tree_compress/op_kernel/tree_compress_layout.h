@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core_function.h"
+
 namespace dsv4::tree_compress {
 
 constexpr int64_t kAbsent = -(int64_t{1} << 31);  // a window entry before the first token
@@ -18,6 +20,8 @@ constexpr uint32_t kFlagWindow = 4096;  // closes flags in UB at a time, bytes
 constexpr uint32_t kZeros = 2048;       // bf16 elements that one DMA clears
 
 // Channels of one load: all slots of a window are in UB together, so the maximum is known before the first exp.
-constexpr uint32_t chunk_of(uint32_t dim, uint32_t slots) { return dim < kLoad / slots ? dim : kLoad / slots; }
+DSV4_AICORE inline constexpr uint32_t chunk_of(uint32_t dim, uint32_t slots) {
+    return dim < kLoad / slots ? dim : kLoad / slots;
+}
 
 }  // namespace dsv4::tree_compress

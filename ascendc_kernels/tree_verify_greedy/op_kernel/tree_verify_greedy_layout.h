@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core_function.h"
+
 namespace dsv4::tree_verify_greedy {
 
 constexpr int32_t kMaxNodes = 64;
@@ -23,7 +25,7 @@ enum Operand : uint32_t {
 };
 
 // UB of one request in the group that a core holds, at the widest dtypes.
-constexpr uint32_t request_bytes(uint32_t n, uint32_t columns) { return 8 * (6 * n + columns + 1); }
+DSV4_AICORE inline constexpr uint32_t request_bytes(uint32_t n, uint32_t columns) { return 8 * (6 * n + columns + 1); }
 constexpr uint32_t kGroupBytes = 188160 - OPERANDS * 32;  // of UB, without the rounding of each buffer
 
 }  // namespace dsv4::tree_verify_greedy

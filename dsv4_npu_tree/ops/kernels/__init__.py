@@ -1,7 +1,8 @@
 """The Ascend C kernels behind `torch.ops.dsv4_tree`. Importing this package loads them.
 
-With a card, `libdsv4_kernels_torch.so` registers the kernels for npu tensors. Anywhere else the host build of the same
-sources takes over as the implementation "ascendc" of CPU and npu tensors: the CPU twin's npu tensors are host memory.
+They become the implementation "ascendc" of the ops. With a card that holds for npu tensors and the kernels come from
+`libdsv4_kernels_torch.so`, which registers them in a namespace of its own. Anywhere else the host build of the same
+sources serves CPU and npu tensors: the CPU twin's npu tensors are host memory.
 `DSV4_TREE_OPS=reference` keeps the torch implementations, `DSV4_TREE_KERNELS` chooses another library.
 """
 
@@ -20,6 +21,7 @@ from dsv4_npu_tree.ops.kernels.library import FOLDER, TORCH_LIBRARY, KernelLibra
 from dsv4_npu_tree.ops.library import KEYS, REFERENCE, SELECTION_VARIABLE, provide
 
 NAME = "ascendc"
+CARD_NAMESPACE, CARD_KEY = "dsv4_tree_npu", "PrivateUse1"
 OPS = ("tree_build", "tree_verify_greedy", "kv_relocate", "tree_compress")
 
 _loaded: KernelLibrary | None = None
@@ -42,9 +44,21 @@ def on_card() -> bool:
     return not hasattr(importlib.import_module("torch_npu"), "_twin")
 
 
+def take_over(namespace: str, key: str) -> tuple[str, ...]:
+    """Provide the ops of a loaded torch library as the kernels of one dispatch key. RuntimeError if one is missing."""
+    for op in OPS:
+        if not hasattr(getattr(torch.ops, namespace), op):
+            raise RuntimeError(f"{TORCH_LIBRARY} has no {namespace}::{op}; rebuild the kernels with `pip install .`")
+        provide(op, key, getattr(getattr(torch.ops, namespace), op).default, name=NAME)
+    return OPS
+
+
 def load() -> None:
-    """Load the kernels once per process; nothing happens without a library or under DSV4_TREE_OPS=reference."""
+    """Load the kernels once per process. The ops are defined in any case; without a library or under
+    DSV4_TREE_OPS=reference they stay on their torch implementations."""
     global _loaded, _serving, _state
+    for op in OPS:
+        importlib.import_module(f"dsv4_npu_tree.ops.{op}")  # defines the op
     if os.environ.get(SELECTION_VARIABLE) == REFERENCE:
         _state = f"not used ({SELECTION_VARIABLE}={REFERENCE})"
         return
@@ -52,7 +66,7 @@ def load() -> None:
         binding = FOLDER / TORCH_LIBRARY
         if binding.is_file():
             torch.ops.load_library(str(binding))
-            _serving, _state = OPS, f"npu, {binding}"
+            _serving, _state = take_over(CARD_NAMESPACE, CARD_KEY), f"npu, {binding}"
         return
     path = library_path()
     if path is None:
@@ -60,7 +74,6 @@ def load() -> None:
     library = KernelLibrary(path)
     serving = []
     for op in OPS:
-        importlib.import_module(f"dsv4_npu_tree.ops.{op}")  # defines the op
         adapter = implementation(op, library)
         if adapter is not None:
             for key in KEYS:

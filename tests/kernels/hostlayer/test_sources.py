@@ -26,6 +26,10 @@ FUNCTION = re.compile(
 )
 
 
+# Layout headers, which the host side includes too, use a macro that is empty there.
+MARKED = re.compile(r"\b(__aicore__|DSV4_AICORE inline)(?!\w)")
+
+
 def code_of(path) -> list[str]:
     text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
     return [re.sub(r"//.*", "", line).rstrip() for line in text.splitlines()]
@@ -48,8 +52,23 @@ def test_every_function_is_marked_for_the_core(path) -> None:
     for statement in re.split(r"(?<=[;{}])", text):
         flat = " ".join(statement.split())
         flat = re.sub(r"^((public|private|protected):\s*)+", "", flat)
-        if FUNCTION.match(flat) and "constexpr" not in flat:
-            assert "__aicore__" in flat or flat.startswith("["), flat
+        if FUNCTION.match(flat):
+            assert MARKED.search(flat) or flat.startswith("["), flat
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_the_mark_of_layout_headers_is_known_where_they_are_included(path) -> None:
+    """DSV4_AICORE is __aicore__ only after kernel_operator.h."""
+    lines = path.read_text().splitlines()
+    layouts = [number for number, line in enumerate(lines) if re.match(r'#include "\w+_layout\.h"', line)]
+    if layouts:
+        assert '#include "kernel_operator.h"' in lines[: layouts[0]], f"{path.name} includes its layout first"
+
+
+def test_an_unmarked_function_is_found() -> None:
+    for flat in ("constexpr uint32_t pool_of(uint32_t topk) {", "inline int64_t at(int64_t value) {"):
+        assert FUNCTION.match(flat) and not MARKED.search(flat)
+        assert MARKED.search(f"DSV4_AICORE inline {flat}") and MARKED.search(f"__aicore__ inline {flat}")
 
 
 def test_there_are_kernels() -> None:
