@@ -38,6 +38,7 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         self.projector = Projector(model_runner.model)
         self.plan: VerifyPlan | None = None
         self._boundary: torch.Tensor | None = None
+        self._scratch: dict[tuple[int, bool], torch.Tensor] = {}
 
     @property
     def tables(self) -> PageTables:
@@ -95,13 +96,22 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         self._ensure_compressor_hadamard(compressor, x.device)
         self._ensure_fused_caches(compressor)
         ratio = compressor.ratio
-        rows = project_rows(self.projector, compressor, x, plan.topology.positions)
-        plan.scratch[compressor.layer_id, compressor.is_in_indexer] = rows
+        key = (compressor.layer_id, compressor.is_in_indexer)
+        plan.scratch[key] = scratch = self._scratch_of(key, compressor, plan.topology.n)
+        rows = project_rows(self.projector, compressor, x, plan.topology.positions, scratch[: x.shape[0]])
         state = self.token_to_kv_pool._get_state_pool(compressor.layer_id, compressor.is_in_indexer)
         entries = pool_entries(compressor, rows, state.kv_score_buffer.kv_score, plan.windows[ratio], x.dtype)
         self._compressor_epilog_npu(
             compressor, entries[plan.entry_row[ratio]], forward_batch, override_loc=plan.entry_slot[ratio]
         )
+
+    def _scratch_of(self, key: tuple[int, bool], compressor, n: int) -> torch.Tensor:
+        """fp32 ``[requests * n, 2*coff*D]`` for the projected rows of a round, one buffer per compressor for good: its
+        address is part of the commit's relocation plan."""
+        if key not in self._scratch:
+            weight = self.projector.weight(compressor)
+            self._scratch[key] = weight.new_empty(self.arena.requests * n, weight.shape[0])
+        return self._scratch[key]
 
     def _keep_boundary_rows(self, compressor, x: torch.Tensor, forward_batch) -> None:
         """After a stock prefill: store the C4 rows that a later radix hit resumes from (state/boundary.py)."""

@@ -29,10 +29,10 @@ class ModelRows:
         return 2 * self.head_dim
 
     @property
-    def projection_bytes(self) -> int:
-        """fp32 copies of the compressor projections (state/project.py), ``2 * coff * D`` rows of ``hidden`` each."""
-        c4_rows, c128_rows = 4 * (self.head_dim + self.indexer_dim), 2 * self.head_dim
-        return 4 * self.hidden * (self.ratios.count(4) * c4_rows + self.ratios.count(128) * c128_rows)
+    def state_bytes(self) -> int:
+        """fp32 bytes of one token's rows ``2 * coff * D`` over all compressors."""
+        c4_width, c128_width = 4 * (self.head_dim + self.indexer_dim), 2 * self.head_dim
+        return 4 * (self.ratios.count(4) * c4_width + self.ratios.count(128) * c128_width)
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,17 @@ class Term:
 
 @dataclass(frozen=True)
 class ArenaBudget:
-    """Arena bytes of the target and draft pools for ``requests`` request rows, and the projection copies."""
+    """Bytes for ``requests`` request rows.
+
+    terms: arena rows of the target and draft pools. projection_bytes: fp32 copies of the compressor projections
+    (state/project.py). scratch_bytes: projected rows of a full batch of trees.
+    """
 
     requests: int
     branches: int
     terms: tuple[Term, ...]
-    projection_bytes: int = 0
+    projection_bytes: int
+    scratch_bytes: int
 
     @classmethod
     def of(cls, config: TreeConfig, requests: int, model: ModelRows, c128_page: int) -> ArenaBudget:
@@ -72,7 +77,8 @@ class ArenaBudget:
             for name, ratio, page, branches, row_bytes in spaces
             if row_bytes
         )
-        return cls(requests, config.max_branches, terms, model.projection_bytes)
+        projection, scratch = model.state_bytes * model.hidden, model.state_bytes * requests * config.n
+        return cls(requests, config.max_branches, terms, projection, scratch)
 
     @property
     def arena_bytes(self) -> int:
@@ -81,13 +87,14 @@ class ArenaBudget:
     @property
     def bytes(self) -> int:
         """Everything that comes off the KV budget."""
-        return self.arena_bytes + self.projection_bytes
+        return self.arena_bytes + self.projection_bytes + self.scratch_bytes
 
     def __str__(self) -> str:
         terms = " + ".join(f"{t.name} {t.rows} rows x {t.bytes_per_row} B" for t in self.terms)
         return (
             f"dsv4_tree arena for {self.requests} request rows x {self.branches} branches: {terms} = "
-            f"{self.arena_bytes / MIB:.1f} MiB, and fp32 projections of {self.projection_bytes / MIB:.1f} MiB"
+            f"{self.arena_bytes / MIB:.1f} MiB; fp32 projections {self.projection_bytes / MIB:.1f} MiB, scratch rows "
+            f"{self.scratch_bytes / MIB:.1f} MiB"
         )
 
     def refusal(self, available: float, where: str) -> str | None:

@@ -12,9 +12,11 @@ from dsv4_npu_tree.state.project import Projector
 from dsv4_npu_tree.state.window import Windows
 
 
-def project_rows(projector: Projector, compressor, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """State rows fp32 ``[T, 2*coff*D]`` of tokens x ``[T, hidden]`` at positions int64 ``[T]``."""
-    return compress_project(x, projector.weight(compressor), compressor.ape, positions)
+def project_rows(
+    projector: Projector, compressor, x: torch.Tensor, positions: torch.Tensor, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """State rows fp32 ``[T, 2*coff*D]`` of tokens x ``[T, hidden]`` at positions int64 ``[T]``, in ``out`` if given."""
+    return compress_project(x, projector.weight(compressor), compressor.ape, positions, out)
 
 
 def pool_entries(

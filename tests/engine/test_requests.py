@@ -22,6 +22,9 @@ REFUSED = [
     ({"min_p": 0.1}, {}, "min_p"),
     ({"temperature": 0.9, "min_p": 0.5}, {}, "min_p"),
     ({}, {"return_routed_experts": True}, "return_routed_experts"),
+    ({"json_schema": '{"type": "object"}'}, {}, "json_schema"),
+    ({"regex": "[a-z]+"}, {}, "regex"),
+    ({}, {"input_ids": [5, 99999999]}, "99999999"),
 ]
 
 
@@ -32,7 +35,8 @@ def _started(fleet):
 
 def sampled(server, sampling, new_tokens=32, **fields):
     parameters = {"max_new_tokens": new_tokens, "ignore_eos": True, **sampling}
-    return server.generate(list(prompt(40, 30_000).ids), sampling_params=parameters, **fields)
+    ids = fields.pop("input_ids", None) or list(prompt(40, 30_000).ids)
+    return server.generate(ids, sampling_params=parameters, **fields)
 
 
 @pytest.mark.parametrize("sampling", [*SAMPLED, *PENALISED], ids=str)

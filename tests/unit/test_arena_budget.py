@@ -27,7 +27,8 @@ def test_flash_costs_what_the_row_counts_say():
     assert budget.arena_bytes < 0.7 * 2**30
     # fp32 wkv and wgate of every compressor: C4 2 x 1024, its indexer 2 x 256, C128 2 x 512 rows of 4096
     assert budget.projection_bytes == 4 * 4096 * (21 * (2048 + 512) + 20 * 1024)
-    assert budget.bytes == budget.arena_bytes + budget.projection_bytes
+    assert budget.scratch_bytes == 33 * 8 * 4 * (21 * (2048 + 512) + 20 * 1024)
+    assert budget.bytes == budget.arena_bytes + budget.projection_bytes + budget.scratch_bytes
 
 
 def test_a_larger_block_costs_proportionally_more():

@@ -33,13 +33,10 @@ def normalised(**fields) -> object:
         {"temperature": 0.7, "top_k": 5, "top_p": 0.9},
         {"logit_bias": {"3": 1.5}, "n": 4, "sampling_seed": 7, "max_new_tokens": 3},
         {"stop": "x", "stop_token_ids": [5], "ignore_eos": True},
-        {"json_schema": "{}"},
-        {"regex": "a+"},
-        {"ebnf": 'root ::= "a"'},
     ],
 )
 def test_exact_requests_are_served(fields):
-    assert refuse(normalised(**fields), grammar_backend="xgrammar") is None
+    assert refuse(normalised(**fields), input_ids=[0, 7, 999], vocab_size=1000) is None
 
 
 @pytest.mark.parametrize(
@@ -49,13 +46,21 @@ def test_exact_requests_are_served(fields):
         ({}, {"custom_logit_processor": True}, "custom_logit_processor"),
         ({}, {"return_routed_experts": True}, "return_routed_experts"),
         ({}, {"return_indexer_topk": True}, "return_indexer_topk"),
-        ({"regex": "a+"}, {"grammar_backend": "outlines"}, "regex: the outlines backend"),
+        ({"regex": "a+"}, {}, "regex"),
+        ({"json_schema": "{}"}, {}, "json_schema"),
+        ({"ebnf": 'root ::= "a"'}, {}, "ebnf"),
     ],
 )
 def test_inexact_requests_are_refused_with_value_and_remedy(fields, flags, named):
     reason = refuse(normalised(**fields), **flags)
     assert reason is not None and named in reason and ";" in reason
     assert refuse(normalised(), **({} if fields else dict.fromkeys(flags, False))) is None
+
+
+@pytest.mark.parametrize("token", [-1, 1000, 99999999])
+def test_tokens_outside_the_vocabulary_are_refused(token):
+    reason = refuse(normalised(), input_ids=[5, token], vocab_size=1000)
+    assert reason is not None and str(token) in reason and "999" in reason
 
 
 def test_watermark_is_refused():
@@ -78,10 +83,10 @@ def test_missing_fields_mean_defaults():
 def tokenized(**fields) -> SimpleNamespace:
     flags = {"custom_logit_processor": None, "return_routed_experts": False, "return_indexer_topk": False}
     known = {name: fields.pop(name) for name in list(fields) if name in flags}
-    return SimpleNamespace(sampling_params=normalised(**fields), **(flags | known))
+    return SimpleNamespace(sampling_params=normalised(**fields), input_ids=[1, 2], **(flags | known))
 
 
-MANAGER = SimpleNamespace(server_args=SimpleNamespace(grammar_backend="xgrammar"))
+MANAGER = SimpleNamespace(model_config=SimpleNamespace(vocab_size=1000))
 
 
 def test_hook_passes_and_refuses():
@@ -109,7 +114,7 @@ def test_hook_sees_what_upstream_really_builds(monkeypatch):
         tokenizer=None,
         model_config=SimpleNamespace(vocab_size=1000),
         tokenized_generate_req_type=io_struct.TokenizedGenerateReqInput,
-        server_args=MANAGER.server_args,
+        server_args=SimpleNamespace(grammar_backend="xgrammar"),
         rid_to_state=defaultdict(lambda: SimpleNamespace(time_stats=clock)),
     )
     original = module.TokenizerManager._create_tokenized_object

@@ -25,11 +25,17 @@ def create_tokenized_object(original: Any, manager: Any, *args: Any, **kwargs: A
         custom_logit_processor=bool(tokenized.custom_logit_processor),
         return_routed_experts=bool(tokenized.return_routed_experts),
         return_indexer_topk=bool(tokenized.return_indexer_topk),
-        grammar_backend=manager.server_args.grammar_backend,
+        input_ids=_flat(tokenized.input_ids),
+        vocab_size=manager.model_config.vocab_size,
     )
     if reason is not None:
         raise ValueError(reason)
     return tokenized
+
+
+def _flat(input_ids: Any) -> list[int] | None:
+    """Prompt tokens as a list; None where the prompt is given by embeddings."""
+    return None if input_ids is None else list(input_ids)
 
 
 HOOKS = [
