@@ -18,6 +18,10 @@ SERVERS: dict[str, dict[str, Any]] = {
     "chain": {"flags": (*CHAIN, *EAGER, *SHARING)},
     "small chunks": {"flags": (*TREE, *SMALL_CHUNK, *SHARING)},
     "two ranks": {"flags": (*TREE, "--tp-size", "2", *SHARING), "env": {"NPU_TWIN_DEVICES": "2"}},
+    "two ranks, plain": {
+        "flags": (*PLAIN, *EAGER, "--tp-size", "2", *SHARING),
+        "env": {"NPU_TWIN_DEVICES": "2"},
+    },
     "without plugin": {"flags": (*PLAIN, *EAGER, *SHARING), "env": {"SGLANG_PLUGINS": "__none__"}},
 }
 
