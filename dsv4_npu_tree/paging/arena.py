@@ -62,10 +62,6 @@ class Arena:
     c4: Space | None = None
     c128: Space | None = None
 
-    @property
-    def spaces(self) -> list[Space]:
-        return [s for s in (self.swa, self.c4, self.c128) if s is not None]
-
 
 def space_of(ratio: int, page: int, config: TreeConfig, branches: int) -> Space:
     """Arena space of a pool whose rows stand for ``ratio`` tokens, page = rows of a pool page; base still 0."""
