@@ -2,6 +2,7 @@
 // checked by ops/tree_build.py.
 #include "../tree_build/op_host/tree_build.h"
 
+#include <optional>
 #include <tuple>
 
 #include "launch.h"
@@ -16,7 +17,8 @@ using Outputs = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::T
 struct TreeBuildWork {
     at::Tensor parent_list, selected, scores, seq_lens;
     at::Tensor positions, retrieve_index, next_token, next_sibling, parent, depth, ancestors, branch_table, home;
-    int64_t topk, steps, n, max_branches;
+    at::Tensor mask;  // undefined if none is written
+    int64_t mask_mode, topk, steps, n, max_branches;
 
     TreeBuildArgs args() const {
         TreeBuildArgs args{};
@@ -33,7 +35,9 @@ struct TreeBuildWork {
         args.ancestors = ancestors.data_ptr<int64_t>();
         args.branch_table = branch_table.data_ptr<int32_t>();
         args.home_branch = home.data_ptr<int32_t>();
-        args.mask_mode = -1;
+        args.mask = mask.defined() ? data(mask) : nullptr;
+        args.mask_bytes = mask.defined() ? static_cast<int64_t>(mask.nbytes()) : 0;
+        args.mask_mode = mask_mode;
         args.parent_list_bytes = parent_list.element_size();
         args.selected_bytes = selected.element_size();
         args.seq_lens_bytes = seq_lens.element_size();
@@ -47,7 +51,8 @@ struct TreeBuildWork {
 };
 
 Outputs tree_build(const at::Tensor& parent_list, const at::Tensor& selected, const at::Tensor& scores,
-                   const at::Tensor& seq_lens, int64_t topk, int64_t steps, int64_t n, int64_t max_branches) {
+                   const at::Tensor& seq_lens, int64_t topk, int64_t steps, int64_t n, int64_t max_branches,
+                   const std::optional<at::Tensor>& mask, int64_t mask_mode) {
     const int64_t bs = seq_lens.size(0);
     const auto wide = seq_lens.options().dtype(at::kLong), narrow = seq_lens.options().dtype(at::kInt);
     auto work = std::make_shared<TreeBuildWork>();
@@ -64,6 +69,8 @@ Outputs tree_build(const at::Tensor& parent_list, const at::Tensor& selected, co
     work->ancestors = at::empty({bs, n}, wide);
     work->branch_table = at::empty({bs, max_branches, steps + 1}, narrow);
     work->home = at::empty({bs, n}, narrow);
+    if (mask.has_value()) work->mask = *mask;
+    work->mask_mode = mask_mode;
     work->topk = topk;
     work->steps = steps;
     work->n = n;
@@ -78,9 +85,9 @@ Outputs tree_build(const at::Tensor& parent_list, const at::Tensor& selected, co
 TORCH_LIBRARY_FRAGMENT(dsv4_tree_npu, m) {
     m.def(
         "tree_build(Tensor parent_list, Tensor selected_index, Tensor scores, Tensor seq_lens, int topk, int "
-        "steps, int num_draft_tokens, int max_branches) -> (Tensor positions, Tensor retrieve_index, Tensor "
-        "retrieve_next_token, Tensor retrieve_next_sibling, Tensor parent, Tensor depth, Tensor ancestors, "
-        "Tensor branch_table, Tensor home_branch)");
+        "steps, int num_draft_tokens, int max_branches, *, Tensor(a!)? mask=None, int mask_mode=-1) -> "
+        "(Tensor positions, Tensor retrieve_index, Tensor retrieve_next_token, Tensor retrieve_next_sibling, "
+        "Tensor parent, Tensor depth, Tensor ancestors, Tensor branch_table, Tensor home_branch)");
 }
 
 TORCH_LIBRARY_IMPL(dsv4_tree_npu, PrivateUse1, m) { m.impl("tree_build", &tree_build); }

@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from dsv4_npu_tree.ops.library import define
+from dsv4_npu_tree.ops.tree_mask import NO_MASK, check_mask, write_mask
 
 SCHEMA = (
     "tree_build(Tensor parent_list, Tensor selected_index, Tensor scores, Tensor seq_lens, int topk, int steps, "
-    "int num_draft_tokens, int max_branches) -> (Tensor positions, Tensor retrieve_index, Tensor retrieve_next_token, "
-    "Tensor retrieve_next_sibling, Tensor parent, Tensor depth, Tensor ancestors, Tensor branch_table, "
-    "Tensor home_branch)"
+    "int num_draft_tokens, int max_branches, *, Tensor(a!)? mask=None, int mask_mode=-1) -> (Tensor positions, "
+    "Tensor retrieve_index, Tensor retrieve_next_token, Tensor retrieve_next_sibling, Tensor parent, Tensor depth, "
+    "Tensor ancestors, Tensor branch_table, Tensor home_branch)"
 )
 MAX_NODES = 64  # ancestors are one int64 bitmask
 MAX_STEPS = 16
@@ -44,6 +45,9 @@ def tree_build(
     steps: int,
     num_draft_tokens: int,
     max_branches: int,
+    *,
+    mask: Tensor | None = None,
+    mask_mode: int = NO_MASK,
 ) -> TreeBuildOutputs:
     """Build the topology of every request of a batch; n = `num_draft_tokens`, B = `max_branches`.
 
@@ -52,6 +56,8 @@ def tree_build(
         selected_index  int64 [bs, n-1], ascending candidate ids
         scores          fp32 [bs, n-1], path probabilities of the selected candidates; NaN and ±inf count as lowest
         seq_lens        int64 [bs], KV-ready prefix lengths P in tokens
+        mask            written in `mask_mode`, a `TreeMaskMode` of ops/tree_mask.py, where the layouts are described;
+                        prefix columns of a FULL_MASK stay as the caller filled them
 
     Outputs:
         positions              int64 [bs*n], P + depth
@@ -65,7 +71,8 @@ def tree_build(
         home_branch            int32 [bs, n], lowest branch that holds the node, inert -1
 
     If a tree has more than B leaves, the leaf with the lowest score (ties: the highest index) is made inert until B are
-    left. Values of index tensors are not checked (that would stall the device): a bad id makes a node inert.
+    left. Values of index tensors are not checked (that would stall the device): a bad id makes a node inert, a prefix
+    that does not fit a FULL_MASK ends it.
 
     Raises ValueError for a shape, dtype, device or scalar outside these limits.
     """
@@ -101,8 +108,18 @@ def tree_build(
             raise ValueError(f"scores has dtype {tensor.dtype}, expected torch.float32; pass scores.float()")
         if name != "scores" and tensor.dtype not in _INTEGERS:
             raise ValueError(f"{name} has dtype {tensor.dtype}, expected torch.int64 or torch.int32")
+    check_mask(mask, mask_mode, bs, num_draft_tokens, seq_lens.device)
     return torch.ops.dsv4_tree.tree_build(
-        parent_list, selected_index, scores, seq_lens, topk, steps, num_draft_tokens, max_branches
+        parent_list,
+        selected_index,
+        scores,
+        seq_lens,
+        topk,
+        steps,
+        num_draft_tokens,
+        max_branches,
+        mask=mask,
+        mask_mode=int(mask_mode),
     )
 
 
@@ -115,6 +132,9 @@ def _tree_build(
     steps: int,
     num_draft_tokens: int,
     max_branches: int,
+    *,
+    mask: Tensor | None = None,
+    mask_mode: int = NO_MASK,
 ) -> TreeBuildOutputs:
     n = num_draft_tokens
     bs, device = seq_lens.shape[0], seq_lens.device
@@ -128,6 +148,8 @@ def _tree_build(
     alive = parent != INERT
     depth = torch.where(alive, depth, 0)
     ancestors = torch.where(alive, ancestors, 0)
+    if mask is not None and mask_mode != NO_MASK:
+        write_mask(mask, mask_mode, ancestors, seq_lens)
     next_token, next_sibling = _links(parent, node)
     branch_table, home_branch = _branches(parent, depth, ancestors, alive & (next_token < 0), node, steps, max_branches)
     return (

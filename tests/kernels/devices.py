@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dsv4_npu_tree.ops.kernels import tree_build as build_adapter
 from dsv4_npu_tree.ops.kernels import tree_verify_greedy as verify_adapter
-from dsv4_npu_tree.ops.kernels.library import FOLDER, NPU_LIBRARY, KernelLibrary
+from dsv4_npu_tree.ops.kernels.library import KernelLibrary
 from dsv4_npu_tree.ops.library import selection
 
 Outputs = tuple[Tensor, ...]
@@ -82,7 +82,7 @@ class Host(Device):
 
 
 class Card(Device):
-    """An Ascend card: the torch ops with npu tensors; the mask through the C ABI."""
+    """An Ascend card: the torch ops with npu tensors."""
 
     def __init__(self) -> None:
         kernels_serve_npu_tensors()
@@ -92,11 +92,8 @@ class Card(Device):
         return tuple(output.cpu() for output in outputs)
 
     def tree_mask(self, tensors: Outputs, *shape: int, mask: Tensor, mode: int) -> Tensor:
-        library, on_card = KernelLibrary(FOLDER / NPU_LIBRARY), mask.npu()
-        stream = torch.npu.current_stream().npu_stream
-        inputs = [tensor.npu() for tensor in tensors]
-        torch.npu.synchronize()  # the launch does not go through the task queue
-        build_adapter.launch(library, *inputs, *shape, mask=on_card, mask_mode=mode, stream=stream)
+        on_card = mask.npu()
+        torch.ops.dsv4_tree.tree_build(*(tensor.npu() for tensor in tensors), *shape, mask=on_card, mask_mode=mode)
         return on_card.cpu()
 
     def tree_verify_greedy(self, *tensors: Tensor) -> Outputs:

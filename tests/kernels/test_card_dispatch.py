@@ -39,7 +39,7 @@ def load_library(path):
     for op in kernels.OPS:
         reference = _registry().implementations[op, "CPU"]["reference"]
         library.define(_registry().schemas[op])
-        library.impl(op, lambda *a, op=op, reference=reference: (calls.append(op), reference(*a))[1], "CPU")
+        library.impl(op, lambda *a, op=op, reference=reference, **k: (calls.append(op), reference(*a, **k))[1], "CPU")
 
 torch.ops.load_library = load_library
 kernels.on_card, kernels.FOLDER, kernels.CARD_KEY = lambda: True, folder, "CPU"
@@ -51,7 +51,10 @@ from dsv4_npu_tree.ops.tree_build import tree_build
 
 def run():
     ints = lambda *v: torch.tensor(v, dtype=torch.int64)
-    built = tree_build(ints(-1, 0, 1)[None], ints(0, 1, 4)[None], torch.ones(1, 3), ints(100), 2, 2, 4, 3)
+    mask = torch.zeros(4, dtype=torch.uint8)
+    given = (ints(-1, 0, 1)[None], ints(0, 1, 4)[None], torch.ones(1, 3), ints(100), 2, 2, 4, 3)
+    built = tree_build(*given, mask=mask, mask_mode=2)
+    assert mask.tolist() == [1, 3, 5, 13], mask
     assert built[4].tolist() == [[-1, 0, 0, 2]], built[4]
     rows = torch.arange(8.0).reshape(8, 1)
     kv_relocate([rows], [rows], [0], [Moves(ints(0), ints(4), ints(2), 2)])

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 import numpy as np
 import test_kernel_tree_build as builds
+import test_kernel_tree_mask as masks
 import test_kernel_tree_verify_greedy as walks
 from devices import Host
 from generators import BROKEN_KINDS, VALID_KINDS, case, tokens_and_target
@@ -30,12 +31,12 @@ for kind in VALID_KINDS + BROKEN_KINDS:
         tokens, target = tokens_and_target(rng, trees, made.n, 5)
         result = walks.walk(host, made, trees, tokens, target, rng)
         walks.assert_is_the_oracles(result, trees, tokens, target, made.steps + 1)
-for mode in (builds.FULL_MASK, builds.QLEN_ONLY, builds.BITPACKING):
+for mode in masks.TreeMaskMode:
     made = builds.fixture([[0, 1, 4], [1, 4, 5]], [3, 1000])
-    want = builds.mask_of(made, made.trees(), mode)
+    want = masks.mask_of(made, mode)
     host.tree_mask(made.tensors(), *builds.shape_of(made), mask=want, mode=mode)
 for broken in (-5, 2**62, -(2**63)):
-    builds.test_a_prefix_that_does_not_fit_writes_nothing_outside(host, broken)
+    masks.test_a_prefix_that_does_not_fit_writes_nothing_outside(host, broken)
 walks.test_endless_cycles_end(host)
 print("clean")
 """

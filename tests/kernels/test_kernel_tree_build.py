@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from dsv4_npu_tree.reference import tree as oracle
 
-FULL_MASK, QLEN_ONLY, BITPACKING = 0, 1, 2
 NAMES = (
     "positions",
     "retrieve_index",
@@ -164,55 +163,6 @@ def test_every_leaf_may_go_and_parents_follow(device: Device) -> None:
         assert_is_the_oracles(device, replace(made, max_branches=int(rng.integers(1, 4))))
 
 
-def mask_of(made: Case, trees: list[oracle.Tree], mode: int) -> torch.Tensor:
-    rows = [tree.visibility() | np.eye(made.n, dtype=bool) for tree in trees]
-    if mode == BITPACKING:
-        size, dtype = (1, torch.uint8) if made.n <= 8 else (2, torch.uint16) if made.n <= 16 else (4, torch.uint32)
-        bits = np.packbits(np.concatenate(rows), axis=1, bitorder="little")
-        padded = np.zeros((len(bits), size), dtype=np.uint8)
-        padded[:, : bits.shape[1]] = bits
-        return torch.from_numpy(padded).view(dtype).reshape(-1)
-    if mode == FULL_MASK:
-        rows = [
-            np.concatenate((np.ones((made.n, tree.prefix), dtype=bool), row), axis=1) for row, tree in zip(rows, trees)
-        ]
-    return torch.from_numpy(np.concatenate([row.reshape(-1) for row in rows]))
-
-
-@pytest.mark.parametrize("mode", [FULL_MASK, QLEN_ONLY, BITPACKING])
-def test_masks(device: Device, mode: int) -> None:
-    rng = np.random.default_rng(mode)
-    done = 0
-    while done < 24:
-        made = case(rng, str(rng.choice(VALID_KINDS + BROKEN_KINDS)), int(rng.choice([1, 3, 33])))
-        if mode == BITPACKING and made.n > 32:
-            continue
-        done += 1
-        made.seq_lens = [int(s) for s in rng.choice([0, 1, 3, 127, 128, 1000], made.bs)]
-        want = mask_of(made, made.trees(), mode)
-        # FULL_MASK: the caller fills the prefix columns; everything else is the kernel's.
-        given_mask = torch.ones_like(want) if mode == FULL_MASK else torch.full_like(want.view(torch.uint8), 0xA5)
-        got = device.tree_mask(made.tensors(), *shape_of(made), mask=given_mask.view(want.dtype), mode=mode)
-        assert torch.equal(got.view(torch.uint8), want.view(torch.uint8)), made
-
-
-def test_full_mask_of_a_long_prefix(device: Device) -> None:
-    made = fixture([[0, 1, 4], [1, 4, 5]], [1 << 20, 3])
-    want = mask_of(made, made.trees(), FULL_MASK)
-    got = device.tree_mask(made.tensors(), *shape_of(made), mask=torch.ones_like(want), mode=FULL_MASK)
-    assert torch.equal(got, want)
-
-
-@pytest.mark.parametrize("broken", [-5, 1 << 20, 1 << 62])
-def test_a_prefix_that_does_not_fit_writes_nothing_outside(device: Device, broken: int) -> None:
-    made = fixture([[0, 1, 4]] * 3, [2, 3, 2])
-    want = mask_of(made, made.trees(), FULL_MASK)
-    made.seq_lens[1] = broken
-    got = device.tree_mask(made.tensors(), *shape_of(made), mask=torch.ones_like(want), mode=FULL_MASK)
-    first = 4 * (2 + 4)
-    assert torch.equal(got[:first], want[:first]) and got[first:].all()
-
-
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
@@ -225,14 +175,6 @@ def test_a_prefix_that_does_not_fit_writes_nothing_outside(device: Device, broke
 def test_refused(host: Host, shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         host.tree_build(fixture([[0, 1, 4]], [100]).tensors(), *shape)
-
-
-def test_masks_of_another_size_are_refused(host: Host) -> None:
-    made = fixture([[0, 1, 4]], [100])
-    for mode, size, message in ((QLEN_ONLY, 17, "does not hold"), (BITPACKING, 3, "does not hold"), (0, 15, "hold")):
-        mask = torch.zeros(size, dtype=torch.uint8)
-        with pytest.raises(ValueError, match=message):
-            host.tree_mask(made.tensors(), *shape_of(made), mask=mask, mode=mode)
 
 
 @pytest.mark.parametrize("branches", ["all", "one"])

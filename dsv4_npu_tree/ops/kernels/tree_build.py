@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dsv4_npu_tree.ops.kernels.library import KernelLibrary
+from dsv4_npu_tree.ops.tree_mask import NO_MASK
 
 _TENSORS = (
     "parent_list",
@@ -38,7 +39,6 @@ _SIZES = (
     "n",
     "max_branches",
 )
-NO_MASK = -1
 
 
 class Args(ctypes.Structure):
@@ -48,8 +48,8 @@ class Args(ctypes.Structure):
 def implementation(library: KernelLibrary) -> Callable[..., tuple[Tensor, ...]]:
     """The function behind `torch.ops.dsv4_tree.tree_build` for tensors whose memory `library` can reach."""
 
-    def tree_build(*args) -> tuple[Tensor, ...]:
-        return launch(library, *args)
+    def tree_build(*args, **mask) -> tuple[Tensor, ...]:
+        return launch(library, *args, **mask)
 
     return tree_build
 
