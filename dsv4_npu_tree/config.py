@@ -18,6 +18,7 @@ BLOCK_ROWS = (16, 32, 64, 128)
 
 ENV_BLOCK_ROWS = "DSV4_TREE_BLOCK_ROWS"
 ENV_MAX_BRANCHES = "DSV4_TREE_MAX_BRANCHES"
+ENV_CHECK = "DSV4_TREE_CHECK"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,14 @@ def _env_int(name: str, default: int) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{name}={text!r} is not a whole number") from None
+
+
+def check_every() -> int:
+    """DSV4_TREE_CHECK: 0 checks no round, 1 every round, N one round in N. Raises ValueError."""
+    every = _env_int(ENV_CHECK, 0)
+    if every < 0:
+        raise ValueError(f"{ENV_CHECK}={every}: choose 0 (off), 1 (every round) or N (one round in N)")
+    return every
 
 
 def _spec_refusals(cfg: Any) -> Iterator[str]:
@@ -200,6 +209,7 @@ def _environment_refusals(cfg: Any) -> list[str]:
         TreeConfig.of_shape(
             cfg.speculative_num_draft_tokens or 2, cfg.speculative_num_steps or 1, cfg.speculative_eagle_topk or 2
         )
+        check_every()
     except ValueError as error:
         return [str(error)]
     return []

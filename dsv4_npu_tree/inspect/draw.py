@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dsv4_npu_tree.inspect.dump import RequestRound
+from dsv4_npu_tree.inspect.record import RequestRound
 
 ACCEPTED, CANDIDATE = "●", "○"
 

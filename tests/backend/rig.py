@@ -219,8 +219,9 @@ class Rig:
         return Round(sequences, tokens, batch, output, logits)
 
     @torch.no_grad()
-    def commit(self, done: Round, paths: list[list[int]]) -> None:
-        """Accept ``paths`` (nodes, root first) as SGLang's run_eagle_verify does after sampling."""
+    def commit(self, done: Round, paths: list[list[int]]) -> list[int]:
+        """Accept ``paths`` (nodes, root first) as SGLang's run_eagle_verify does after sampling. Returns each request's
+        bonus token, one that no node has."""
         from sglang.srt.speculative import eagle_worker_common
 
         n, width = self.shape.n, self.shape.steps + 1
@@ -228,12 +229,19 @@ class Rig:
         index = [[b * n + v for v in path] + [-1] * (width - len(path)) for b, path in enumerate(paths)]
         accept_index = torch.tensor(index, dtype=torch.int32, device=self.device)
         accept_lens = torch.tensor([len(path) for path in paths], dtype=torch.int32, device=self.device)
+        predict, bonus = [], []
+        for tokens, path in zip(done.tokens, paths):
+            bonus.append(next(token for token in range(3, self.vocabulary) if token not in tokens))
+            target = [0] * n
+            for node, below in zip(path, [*path[1:], None]):
+                target[node] = bonus[-1] if below is None else tokens[below]
+            predict += target
         self.pool.clear_unaccepted_c128_draft_states(batch.req_pool_indices, batch.seq_lens, accept_lens, n)
         eagle_worker_common._finalize_accept_tree_path(
             batch,
             accept_index,
             accept_lens,
-            torch.zeros(bs * n, dtype=torch.int32, device=self.device),
+            torch.tensor(predict, dtype=torch.int32, device=self.device),
             done.output,
             bs,
             token_to_kv_pool_allocator=self.allocator,
@@ -241,6 +249,7 @@ class Rig:
         )
         for sequence, tokens, path in zip(done.sequences, done.tokens, paths):
             sequence.tokens += [tokens[v] for v in path]
+        return bonus
 
     def release(self, *sequences: Sequence) -> None:
         """Give back every slot of these sequences, overwritten."""

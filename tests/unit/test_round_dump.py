@@ -1,41 +1,112 @@
-"""Round files and their picture."""
+"""Round files, and what `dsv4-tree explain` makes of them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
+from rounds import sound_round
 
+from dsv4_npu_tree.cli import main
 from dsv4_npu_tree.inspect.draw import draw_tree
-from dsv4_npu_tree.inspect.dump import RequestRound, Round, load_round, write_round
+from dsv4_npu_tree.inspect.dump import Round, load_round, write_round
+from dsv4_npu_tree.inspect.follow import follow
+from dsv4_npu_tree.inspect.picture import picture
 
-ENTRY = RequestRound(
-    request="r",
-    prefix=10,
-    token=[5, 6, 7, 8, 9],
-    parent=[-1, 0, 0, 1, -2],
-    depth=[0, 1, 1, 2, 0],
-    score=[1.0, 0.5, 0.25, 0.125, 0.1],
-    accepted=[0, 1],
-    bonus=77,
-)
+ENTRY = sound_round(126, (-1, 0, 0, 1, -2, 2, 3, 5), [0, 2, 5])
+ROUND = Round(7, 4, 3, [ENTRY, replace(sound_round(10, (-1, 0, 0, 1), [0]), request="s")])
 
 
-def test_a_round_survives_its_file(tmp_path):
-    entry = Round(4, 3, [ENTRY])
-    assert load_round(write_round(str(tmp_path), entry)) == entry
+@pytest.fixture
+def file(tmp_path):
+    return write_round(str(tmp_path), ROUND)
 
 
-def test_other_files_are_refused_by_name(tmp_path):
-    for text in ("", "{}", "[1]", '{"topk": 1, "steps": 1, "requests": [{"x": 1}]}'):
+def test_a_round_survives_its_file(file):
+    assert load_round(file) == ROUND
+
+
+def test_other_files_are_refused_by_name(tmp_path, capsys):
+    for text in ("", "{}", "[1]", '{"serial": 1, "topk": 1, "steps": 1, "requests": [{"x": 1}]}'):
         path = tmp_path / "x.json"
         path.write_text(text)
         with pytest.raises(ValueError, match="x.json is not a round"):
             load_round(path)
+        assert main(["explain", str(path)]) == 1
+    assert main(["explain", str(tmp_path / "none.json")]) == 1
+    assert "none.json" in capsys.readouterr().err
 
 
 def test_the_picture_shows_tree_path_and_bonus():
     assert draw_tree(ENTRY, decode=lambda token: f"t{token}").splitlines() == [
-        "● 0 't5'  p=1.000  pos 10",
-        "├─ ● 1 't6'  p=0.500  pos 11",
-        "│  └─ ○ 3 't8'  p=0.125  pos 12",
-        "└─ ○ 2 't7'  p=0.250  pos 11",
+        "● 0 't100'  p=1.000  pos 126",
+        "├─ ○ 1 't101'  p=0.800  pos 127",
+        "│  └─ ○ 3 't103'  p=0.600  pos 128",
+        "│     └─ ○ 6 't106'  p=0.300  pos 129",
+        "└─ ● 2 't102'  p=0.700  pos 127",
+        "   └─ ● 5 't105'  p=0.400  pos 128",
+        "      └─ ○ 7 't107'  p=0.200  pos 129",
         "inert: 4",
-        "accepted 2 rows: 't5' 't6', then the target adds 't77'",
+        "accepted 3 rows: 't100' 't102' 't105', then the target adds 't999'",
     ]
+
+
+def test_explain_shows_everything(file, capsys):
+    assert main(["explain", str(file)]) == 0
+    shown = capsys.readouterr().out
+    for part in (
+        "round 7: 2 requests, topk 4, 3 draft steps",
+        "request r: prefix 126 tokens, 8 rows, 2 of 7 branches",
+        "5    ●  '105'  2       2      128       129   1       7      -",
+        "5  ■ · ■ · · ■ · ·",
+        "SWA block table, blocks of 16 entries",
+        "C128 block table",
+        "  visibility holds",
+        "request s: prefix 10 tokens",
+    ):
+        assert part in shown, shown
+    assert "BROKEN" not in shown
+
+
+def test_explain_names_a_broken_identity(tmp_path, capsys):
+    broken = replace(ENTRY, position=[*ENTRY.position[:5], 130, *ENTRY.position[6:]])
+    path = write_round(str(tmp_path), Round(1, 4, 3, [broken]))
+    assert main(["explain", str(path), "--row", "5"]) == 0
+    shown = capsys.readouterr().out
+    assert "2. position: BROKEN" in shown and "row 5, position: position: expected 128, found 130" in shown
+    assert "3. visibility: holds" in shown
+
+
+def test_one_row_through_the_identities():
+    shown = follow(ENTRY, 5)
+    for part in (
+        "path 0 > 2 > 5",
+        "candidate 4 of the draft's pool, child of candidate 1 (row 2)",
+        "prefix 126 + depth 2 = 128; given 128",
+        "entry 127: slot 4143, row 2",
+        "C4: entries 0..31: 16 in the request's own pages, 15 in copies of its tail, 1 of the tree",
+        "first child 7, next sibling -1",
+        "SWA: committed to slot 640",
+    ):
+        assert part in shown, shown
+    assert "closes a block, pools 6 ring rows and tree rows 0, 2" in follow(ENTRY, 2)
+    assert "inert" in follow(ENTRY, 4)
+
+
+def test_a_row_that_is_not_there(file, capsys):
+    assert main(["explain", str(file), "--row", "8"]) == 1
+    assert "row 8: request r has rows 0..7" in capsys.readouterr().err
+    assert main(["explain", str(file), "--request", "t"]) == 1
+    assert "has r, s" in capsys.readouterr().err
+
+
+def test_the_svg_is_well_formed(file, tmp_path):
+    out = tmp_path / "round.svg"
+    assert main(["explain", str(file), "--svg", str(out)]) == 0
+    root = ET.fromstring(out.read_text())
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert any("request r, prefix 126" in text for text in texts)
+    assert "accepted [0, 2, 5], bonus '999'; inert rows [4]" in texts
+    assert sum("all five identities hold" in text for text in texts) == 2
+    assert "&lt;" in picture(ROUND, decode=lambda token: "<&>")

@@ -12,7 +12,9 @@ from dsv4_npu_tree.tree.build import build
 
 def _organize_draft_results(original, score_list, token_list, parents_list, num_draft_token):
     parent_list, top_scores_index, draft_tokens = original(score_list, token_list, parents_list, num_draft_token)
-    current_round().scores = torch.cat(score_list, dim=1).flatten(1).gather(1, top_scores_index)
+    draft = current_round()
+    draft.token_list = token_list
+    draft.scores = torch.cat(score_list, dim=1).flatten(1).gather(1, top_scores_index)
     return parent_list, top_scores_index, draft_tokens
 
 
@@ -43,7 +45,7 @@ def _build_tree_kernel_efficient(
         num_draft_tokens=num_verify_tokens,
         max_branches=tree_config().max_branches,
     )
-    draft.topology = topology
+    draft.topology, draft.selected, draft.parents = topology, top_scores_index, parent_list
     # No attention of this backend reads a mask, so none is built.
     mask = torch.empty(0, dtype=torch.bool, device=seq_lens.device)
     return (

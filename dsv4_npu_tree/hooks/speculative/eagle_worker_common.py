@@ -6,7 +6,9 @@ import torch
 
 from dsv4_npu_tree.hooks.registry import Hook
 from dsv4_npu_tree.hooks.speculative.round import current_round
-from dsv4_npu_tree.inspect.dump import dump_directory, round_of, try_write_round
+from dsv4_npu_tree.inspect import check
+from dsv4_npu_tree.inspect.collect import Acceptance, Candidates
+from dsv4_npu_tree.inspect.dump import TABLE_COLUMNS, Round, dump_directory, try_write_round
 
 
 def _prepare_for_draft(
@@ -55,7 +57,32 @@ def _build_eagle_verify_input(original, batch, *args, **kwargs):
         table = batch.req_to_token_pool.req_to_token
         slots = table[batch.req_pool_indices.long()[:, None], batch.seq_lens.long()[:, None] + columns]
         verify_input.prepared_out_cache_loc = slots.reshape(-1).long()
+        verify_input.tree_check = _begin_check(batch, verify_input, draft)
     return verify_input
+
+
+def _begin_check(batch, verify_input, draft) -> check.RoundCheck | None:
+    tokens = None if draft.token_list is None else torch.cat(draft.token_list, dim=1)
+    candidates = Candidates(draft.selected, draft.parents, tokens, verify_input.topk)
+    return check.begin(batch, verify_input, candidates, dumped=dump_directory() is not None)
+
+
+def _commit(batch, verify_input, acceptance: Acceptance, logits_output) -> None:
+    """Commit the accepted paths; enqueued before publish and draft extend, on the same stream."""
+    plan, inspected, directory = verify_input.tree_plan, verify_input.tree_check, dump_directory()
+    lens = acceptance.lens
+    if inspected is not None:
+        lens = inspected.accepted(plan, acceptance, None if inspected.judged else TABLE_COLUMNS)
+    verify_input.tree_backend.commit(plan, acceptance.index, lens)
+    check.note(batch, acceptance)
+    if inspected is None:
+        return
+    inspected.committed(plan)
+    # read by the hook on the result processor, which stops these requests
+    logits_output.dsv4_tree_faults = inspected.messages()
+    if directory is not None:
+        topology = plan.topology
+        try_write_round(directory, Round(inspected.serial, topology.topk, topology.steps, inspected.records))
 
 
 def _finalize_accept_tree_path(
@@ -72,13 +99,9 @@ def _finalize_accept_tree_path(
 ):
     from sglang.srt.speculative.eagle_worker_common import _compact_accept_to_front
 
-    # Enqueued before publish and draft extend, on the same stream.
     verify_input = batch.spec_info
-    verify_input.tree_backend.commit(verify_input.tree_plan, accept_index, accept_lens)
-    directory = dump_directory()
-    if directory is not None:
-        names = [request.rid for request in batch.reqs]
-        try_write_round(directory, round_of(verify_input, names, accept_index, accept_lens, predict))
+    greedy = batch.sampling_info.is_all_greedy
+    _commit(batch, verify_input, Acceptance(accept_index, accept_lens, predict, greedy), logits_output)
     if logits_output.hidden_states is not None:
         logits_output.hidden_states = _compact_accept_to_front(
             logits_output.hidden_states, accept_index, bs, num_draft_tokens=num_draft_tokens

@@ -17,12 +17,16 @@ class DraftRound:
     """One call of EagleDraftWorker.draft.
 
     draft_backend: the multi-step draft backend, None with a single step. scores: fp32 ``[bs, n-1]`` path
-    probabilities of the selected candidates. topology: the tree, once it is built.
+    probabilities of the selected candidates. token_list: the candidates' tokens, a tensor per step. selected, parents:
+    what the tree was built from. topology: the tree, once it is built.
     """
 
     draft_backend: Any
     steps: int
     scores: torch.Tensor | None = None
+    token_list: list[torch.Tensor] | None = None
+    selected: torch.Tensor | None = None
+    parents: torch.Tensor | None = None
     topology: Topology | None = None
 
 
