@@ -22,6 +22,15 @@ SERVERS: dict[str, dict[str, Any]] = {
         "flags": (*PLAIN, *EAGER, "--tp-size", "2", *SHARING),
         "env": {"NPU_TWIN_DEVICES": "2"},
     },
+    "checked": {"flags": (*TREE, *SHARING), "env": {"DSV4_TREE_CHECK": "1"}},
+    "planted fault": {
+        "flags": (*TREE, *SHARING),
+        "env": {
+            "DSV4_TREE_CHECK": "1",
+            "DSV4_TREE_PLANT_AT": "150",
+            "PYTHONPATH": str(REPOSITORY / "tests" / "engine" / "planted"),
+        },
+    },
     "without plugin": {"flags": (*PLAIN, *EAGER, *SHARING), "env": {"SGLANG_PLUGINS": "__none__"}},
 }
 
