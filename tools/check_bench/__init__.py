@@ -1,0 +1,1 @@
+"""What the product's own check of each round costs."""
