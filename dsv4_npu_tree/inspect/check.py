@@ -21,7 +21,7 @@ from dsv4_npu_tree.inspect.record import RequestRound
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[int, tuple[str, int]]  # request row, (request, its retractions)
+Key = tuple[int, tuple[weakref.ref[Any], int]]  # request row, (SGLang's Req, its retractions); names can be reused
 
 
 class Shadow:
@@ -30,7 +30,7 @@ class Shadow:
 
     def __init__(self, requests: int, device: torch.device):
         self.left = torch.zeros(requests, 2, dtype=torch.int64, device=device)
-        self.owner: dict[int, tuple[str, int]] = {}
+        self.owner: dict[int, tuple[weakref.ref[Any], int]] = {}
 
     def note(self, rows: torch.Tensor, keys: list[Key], prefix: torch.Tensor, root: torch.Tensor) -> None:
         """rows, prefix, root: int64 ``[bs]``; keys of the same requests."""
@@ -49,7 +49,7 @@ _serial = 0
 
 
 def _keys(batch: Any) -> list[Key]:
-    return [(int(r.kv.req_pool_idx), (r.rid, r.retraction_count)) for r in batch.reqs]
+    return [(int(r.kv.req_pool_idx), (weakref.ref(r), r.retraction_count)) for r in batch.reqs]
 
 
 class RoundCheck:

@@ -135,6 +135,19 @@ def test_the_root_must_be_the_last_bonus(rig, draw):
     assert f"row 0, candidate: root token: expected {root}, found {root + 1}" in faults[0]
 
 
+def test_a_name_used_again_is_another_request(rig, draw):
+    """A finished request's name and row go to the next one: nothing is expected of its first round."""
+    rows = []
+    for _ in range(2):
+        (sequence,), _ = rig.prefill([draw(20)])
+        sequence.req.rid = "again"
+        rows.append(sequence.row)
+        faults, _ = round_of(rig, [sequence], [FORKED], [_distinct(draw, 8)], [[0, 2]])
+        assert faults == {}
+        rig.release(sequence)
+    assert rows[0] == rows[1]
+
+
 def test_one_round_in_n(draw, monkeypatch):
     """A sampled check sees every third round and says nothing in between."""
     monkeypatch.setenv("DSV4_TREE_CHECK", "3")
