@@ -19,8 +19,7 @@ namespace {
 struct KvRelocateWork {
     std::vector<KvRelocateBuffer> buffers;
     std::vector<KvRelocateSet> sets;
-    std::vector<at::Tensor> alive;  // what the buffers point to
-    at::Tensor runs;                // int64 [3, run_count] on the device
+    std::vector<at::Tensor> alive;  // what the buffers and the sets point to
     at::Tensor plan;
 
     KvRelocateArgs args() const {
@@ -29,16 +28,15 @@ struct KvRelocateWork {
         args.buffer_count = static_cast<int64_t>(buffers.size());
         args.sets = sets.data();
         args.set_count = static_cast<int64_t>(sets.size());
-        args.runs = runs.data_ptr<int64_t>();
-        args.run_count = runs.numel() / 3;
         args.plan = plan.defined() ? plan.data_ptr<int64_t>() : nullptr;
         return args;
     }
 };
 
-// Plans in device memory by everything that they depend on, most recently used first. Buffers that are allocated anew
-// each round bring new plans, so all but kKept go. A captured graph keeps the address of its plan: such a plan stays,
-// so their number is that of the address sets that graphs were captured with.
+// Plans in device memory by everything that they depend on, most recently used first. That is no run: runs have new
+// values and addresses in each call. Buffers that are allocated anew each round bring new plans, so all but kKept go. A
+// captured graph keeps the address of its plan: such a plan stays, so their number is that of the address sets that
+// graphs were captured with.
 class Plans {
  public:
     at::Tensor plan_of(const KvRelocateWork& work, const at::Device& device) {
@@ -118,12 +116,19 @@ void kv_relocate(at::TensorList src_buffers, at::TensorList dst_buffers, at::Int
                                  from.size(0), to.size(0), from.size(1) * from.element_size(), move_set[i]});
         work->alive.insert(work->alive.end(), {from, to});
     }
-    std::vector<at::Tensor> columns;
-    for (const at::TensorList& column : {src, dst, rows}) columns.insert(columns.end(), column.begin(), column.end());
-    for (size_t i = 0; i < src.size(); ++i) work->sets.push_back({src[i].numel(), max_rows[i], runs_per_job[i]});
-    work->runs = at::cat(columns);
-    if (work->runs.numel() == 0 || work->buffers.empty()) return;
-    work->plan = plans.plan_of(*work, work->runs.device());
+    // Runs are read where they are; only a tensor with gaps costs a copy.
+    const auto column = [&](const at::Tensor& given) {
+        work->alive.push_back(given.contiguous());
+        return work->alive.back().data_ptr<int64_t>();
+    };
+    int64_t runs = 0;
+    for (size_t i = 0; i < src.size(); ++i) {
+        const int64_t *from = column(src[i]), *to = column(dst[i]), *count = column(rows[i]);
+        work->sets.push_back({from, to, count, src[i].numel(), max_rows[i], runs_per_job[i]});
+        runs += src[i].numel();
+    }
+    if (runs == 0 || work->buffers.empty()) return;
+    work->plan = plans.plan_of(*work, src_buffers[0].device());
     launch("dsv4_kv_relocate", dsv4_kv_relocate, work);
 }
 

@@ -13,6 +13,7 @@ SCHEMA = (
     "kv_relocate(Tensor[] src_buffers, Tensor(a!)[] dst_buffers, int[] move_set, "
     "Tensor[] src, Tensor[] dst, Tensor[] rows, int[] max_rows, int[] runs_per_job) -> ()"
 )
+MAX_SETS = 6  # the kernel gets the addresses of their runs as launch arguments
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Moves:
     """Runs of rows to copy, shared by every buffer of one kind.
 
     src, dst, rows: int64 ``[M]``; run m copies ``rows[m]`` rows from row ``src[m]`` to row ``dst[m]``.
-    ``rows[m] == 0`` masks the run (its src and dst are then not read). ``max_rows`` bounds every ``rows[m]``.
+    ``rows[m] == 0`` masks the run (its src and dst are then not read). ``max_rows`` bounds every ``rows[m]``. A kernel
+    reads contiguous run tensors in place and copies others first.
     ``runs_per_job``: consecutive runs that are gathered before any of them is stored. 0, always right, is the whole
     set; a smaller number promises that no run reads a row that another group writes, and lets groups run concurrently.
     """
@@ -72,12 +74,17 @@ def kv_relocate(
     All rows of a job (``Moves.runs_per_job``) are gathered before any is stored, so its runs may overlap; two runs must
     not share a destination row.
 
-    Raises ValueError on unequal counts, a pair of different width or dtype, or a non-int64 run tensor.
+    Raises ValueError on unequal counts, more than 6 move sets, a pair of different width or dtype, or a non-int64 run
+    tensor.
     """
     if not len(src_buffers) == len(dst_buffers) == len(move_set):
         raise ValueError(
             f"kv_relocate needs one move set per buffer pair, got {len(src_buffers)} sources, "
             f"{len(dst_buffers)} destinations, {len(move_set)} move sets"
+        )
+    if len(moves) > MAX_SETS:
+        raise ValueError(
+            f"kv_relocate takes at most {MAX_SETS} move sets, got {len(moves)}; put the others into calls of their own"
         )
     for i, (source, destination) in enumerate(zip(src_buffers, dst_buffers)):
         if source.dtype != destination.dtype or source.shape[1:] != destination.shape[1:] or source.dim() != 2:

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from dsv4_npu_tree.ops import library
+from dsv4_npu_tree.ops.kv_relocate import MAX_SETS
 
+from .draft import DraftBench
 from .test_bystanders import PATHS, check_bytes, check_poisoned
 from .test_rows import TREES, check_round
 from .test_state import FORKED, check_every_acceptance, check_rounds
@@ -62,3 +64,23 @@ def test_compressor_kernel_is_within_a_rounding(rig, kernels, draw, monkeypatch)
         rig.release(sequence)
     assert sum(compared) > 4_000
     assert sum(differing) <= sum(compared) // 200
+
+
+def test_runs_reach_the_relocation_kernel_without_a_copy(rig, kernels, draw, monkeypatch):
+    """Every run tensor of a round is contiguous, so the kernel reads it in place, and its sets fit one launch."""
+    implementations = kernels["kv_relocate", KEY]
+    sets = set()
+
+    def watched(*args):
+        columns = [column for kind in args[3:6] for column in kind]
+        assert all(column.is_contiguous() for column in columns), [column.stride() for column in columns]
+        sets.add(len(args[3]))
+        implementations["ascendc"](*args)
+
+    monkeypatch.setitem(kernels, ("kv_relocate", KEY), {"watched": watched})
+    check_rounds(rig, [120, 7, 250], 2, draw, seed=3)
+    bench = DraftBench(rig)
+    sequences, _ = rig.prefill([draw(126), draw(30)])
+    bench.draft(sequences, 1)
+    rig.release(*sequences)
+    assert sets == {1, 3, 5} and max(sets) <= MAX_SETS  # draft, tails, commit

@@ -20,7 +20,9 @@ class Buffer(ctypes.Structure):
 class Set(ctypes.Structure):
     """`KvRelocateSet`."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("runs", "max_rows", "runs_per_job")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("src", "dst", "rows")] + [
+        (name, ctypes.c_int64) for name in ("runs", "max_rows", "runs_per_job")
+    ]
 
 
 class Arguments(ctypes.Structure):
@@ -31,8 +33,6 @@ class Arguments(ctypes.Structure):
         ("buffer_count", ctypes.c_int64),
         ("sets", ctypes.POINTER(Set)),
         ("set_count", ctypes.c_int64),
-        ("runs", ctypes.c_void_p),
-        ("run_count", ctypes.c_int64),
         ("plan", ctypes.c_void_p),
     ]
 
@@ -79,27 +79,39 @@ def oracle(case: Case) -> list[np.ndarray]:
     return [results[id(destination)] for _, destination, _ in case.buffers]
 
 
-def relocate(library: HostLibrary, case: Case, with_plan: bool = False) -> Outcome:
-    """Move in place through `dsv4_kv_relocate`, on request with a plan made beforehand as for a card."""
-    runs = np.array([run for move_set in case.sets for run in move_set.runs], np.int64).reshape(-1, 3)
-    columns = np.ascontiguousarray(runs.T)
+def arguments_of(case: Case) -> tuple[Arguments, list]:
+    """The call's arguments, and the run columns that they point to: to be kept until the call is done."""
+    # Columns of their own memory, as those of the plugin are.
+    columns = [[np.array([run[i] for run in m.runs], np.int64) for i in range(3)] for m in case.sets]
     buffers = (Buffer * max(len(case.buffers), 1))(
         *(
             Buffer(s.ctypes.data, d.ctypes.data, s.shape[0], d.shape[0], s.shape[1], move_set)
             for s, d, move_set in case.buffers
         )
     )
-    sets = (Set * max(len(case.sets), 1))(*(Set(len(m.runs), m.max_rows, m.runs_per_job) for m in case.sets))
-    arguments = Arguments(buffers, len(case.buffers), sets, len(case.sets), columns.ctypes.data, columns.shape[1], None)
-    if with_plan:
-        plan = make_plan(library, arguments)
+    sets = (Set * max(len(case.sets), 1))(
+        *(
+            Set(*(column.ctypes.data for column in runs), len(m.runs), m.max_rows, m.runs_per_job)
+            for runs, m in zip(columns, case.sets)
+        )
+    )
+    return Arguments(buffers, len(case.buffers), sets, len(case.sets), None), columns
+
+
+def relocate(library: HostLibrary, case: Case, plan: np.ndarray | None = None) -> Outcome:
+    """Move in place through `dsv4_kv_relocate`, on request with a plan made beforehand as for a card."""
+    arguments, _columns = arguments_of(case)
+    if plan is not None:
         arguments.plan = plan.ctypes.data
     return library.call("dsv4_kv_relocate", ctypes.byref(arguments), None)
 
 
-def make_plan(library: HostLibrary, arguments: Arguments) -> np.ndarray:
-    """What `dsv4_kv_relocate_plan` writes, after a first call for its size."""
+def make_plan(library: HostLibrary, case: Case) -> np.ndarray:
+    """What `dsv4_kv_relocate_plan` writes, after a first call for its size. It is given no run: a plan needs none."""
     size = ctypes.c_int64()
+    arguments, _columns = arguments_of(case)
+    for move_set in range(len(case.sets)):
+        arguments.sets[move_set].src = arguments.sets[move_set].dst = arguments.sets[move_set].rows = None
     pointer, ask = ctypes.byref(arguments), ctypes.byref(size)
     assert library.call("dsv4_kv_relocate_plan", pointer, None, ctypes.c_int64(0), ask).status == 0
     plan = np.zeros(size.value, np.int64)

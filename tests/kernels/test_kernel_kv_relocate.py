@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from relocation import Case, MoveSet, oracle, random_rows, random_runs, relocate, relocate_on_card
 
+from dsv4_npu_tree.ops.kv_relocate import MAX_SETS
+
 # KV bf16, indexer int8, its fp16 scale, state rows fp32, and widths that no kind has.
 WIDTHS = (1024, 128, 2, 2048, 8192, 33, 96, 6)
 QUICK = settings(
@@ -55,7 +57,7 @@ def overlapping_case(seed: int) -> Case:
     """One job per buffer (runs_per_job 0): runs overlap, permute and chain as they like."""
     rng = np.random.default_rng(seed)
     sets, buffers = [], []
-    for s in range(int(rng.integers(1, 4))):
+    for s in range(int(rng.integers(1, MAX_SETS + 1))):
         max_rows = int(rng.integers(1, 16))
         sets.append(MoveSet(random_runs(rng, 96, int(rng.integers(0, 24)), max_rows), max_rows))
         for width in rng.choice(WIDTHS, int(rng.integers(1, 4)), replace=False):
@@ -94,17 +96,6 @@ def test_fast_library_equals_the_oracle(fast: HostLibrary) -> None:
     for seed in range(40):
         expect_moved(fast, overlapping_case(seed))
         expect_moved(fast, grouped_case(seed))
-
-
-def test_plan_made_beforehand_moves_the_same(check: HostLibrary) -> None:
-    check.configure("strict", 5)
-    for seed in range(10):
-        case = overlapping_case(seed)
-        wanted = oracle(case)
-        outcome = relocate(check, case, with_plan=True)
-        assert outcome.status == OK, outcome.error
-        for want, (_, destination, _) in zip(wanted, case.buffers):
-            np.testing.assert_array_equal(destination, want)
 
 
 @pytest.mark.npu
@@ -156,7 +147,8 @@ def test_traffic_is_the_minimum(check: HostLibrary, case: Case) -> None:
     assert counters.dma_out_bytes == case.minimum_bytes
     assert counters.dma_in_bytes + counters.dma_out_bytes <= 1.05 * 2 * case.minimum_bytes
     assert counters.dma_out_instructions == case.moved_runs
-    assert plan_reads <= 5 * counters.blocks
+    # Rows of the core and of its buffers, three columns of runs; once more the columns where a core meets the next set.
+    assert plan_reads <= 5 * counters.blocks + 3 * (len(case.sets) - 1)
     assert counters.peak_ub_bytes <= 188160
 
 
@@ -171,11 +163,12 @@ def test_rows_wider_than_a_slot_move_by_columns(check: HostLibrary, cores: int) 
 
 def test_more_runs_than_the_window(check: HostLibrary) -> None:
     rng = np.random.default_rng(4)
-    pool = random_rows(rng, 4000, 64)
-    runs = [(2000 + i, i, 1) for i in range(1500)]
+    pools = [random_rows(rng, 4000, 64) for _ in range(4)]
+    many, few = [(2000 + i, i, 1) for i in range(1500)], [(3000 + i, i, 1) for i in range(640)]
     for cores in (1, 3):
         check.configure("strict", cores)
-        expect_moved(check, Case([(pool, pool, 0)], [MoveSet(runs, 1, 1)]))
+        case = Case([(p, p, i % 2) for i, p in enumerate(pools)], [MoveSet(many, 1, 1), MoveSet(few, 1, 1)])
+        expect_moved(check, case)
 
 
 def test_more_buffers_than_the_window(check: HostLibrary) -> None:

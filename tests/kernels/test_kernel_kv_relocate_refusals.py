@@ -9,6 +9,8 @@ import pytest
 from hostlayer.library import BAD_ARGUMENT, HostLibrary
 from relocation import Arguments, Buffer, Case, MoveSet, Set, random_rows, relocate
 
+from dsv4_npu_tree.ops.kv_relocate import MAX_SETS
+
 
 @pytest.fixture
 def check(relocate_kernels: HostLibrary) -> HostLibrary:
@@ -42,6 +44,20 @@ def test_group_that_does_not_fit_is_refused_with_the_way_out(check: HostLibrary)
     pool = random_rows(np.random.default_rng(0), 16, 64)
     outcome = relocate(check, Case([(pool, pool, 0)], [MoveSet([(0, 0, 0)] * 700, 4)]))
     assert outcome.status == BAD_ARGUMENT and "set runs_per_job" in outcome.error
+
+
+def test_more_sets_than_a_launch_takes_are_refused(check: HostLibrary) -> None:
+    pool = random_rows(np.random.default_rng(0), 64, 32)
+    before = pool.copy()
+    outcome = relocate(check, Case([(pool, pool, 0)], [MoveSet([(0, 32, 4)], 4)] * (MAX_SETS + 1)))
+    assert outcome.status == BAD_ARGUMENT and "7 move sets, one launch takes 6" in outcome.error
+    np.testing.assert_array_equal(pool, before)
+
+
+def test_runs_without_an_address_are_refused(check: HostLibrary) -> None:
+    buffers, sets = (Buffer * 1)(Buffer(0, 0, 64, 64, 64, 0)), (Set * 1)(Set(None, None, None, 1, 4, 1))
+    outcome = check.call("dsv4_kv_relocate", ctypes.byref(Arguments(buffers, 1, sets, 1, None)), None)
+    assert outcome.status == BAD_ARGUMENT and "set 0: no address for 1 runs" in outcome.error
 
 
 @pytest.mark.parametrize(
@@ -83,15 +99,15 @@ def test_sizes_that_overflow_are_refused(check: HostLibrary, runs: int, max_rows
     [
         (2**62, 64, 1, "row_bytes 64"),
         (-1, 64, 1, "-1 and 64 rows"),
-        (64, 64, 2**29, "536870911 runs in all"),
-        (64, 2**30, 2**29 - 1, "more work than one launch takes"),
+        (64, 64, 2**31, "2147483647 runs in a set"),
+        (64, 2**30, 2**31 - 1, "more work than one launch takes"),
     ],
 )
 def test_products_that_overflow_are_refused(
     check: HostLibrary, rows: int, row_bytes: int, runs: int, message: str
 ) -> None:
     """Sizes that no tensor of a test has; refused before an address is used."""
-    buffers, sets = (Buffer * 1)(Buffer(0, 0, rows, 64, row_bytes, 0)), (Set * 1)(Set(runs, 4000, 1))
-    arguments, size = Arguments(buffers, 1, sets, 1, None, runs, None), ctypes.c_int64()
+    buffers, sets = (Buffer * 1)(Buffer(0, 0, rows, 64, row_bytes, 0)), (Set * 1)(Set(None, None, None, runs, 4000, 1))
+    arguments, size = Arguments(buffers, 1, sets, 1, None), ctypes.c_int64()
     outcome = check.call("dsv4_kv_relocate_plan", ctypes.byref(arguments), None, ctypes.c_int64(0), ctypes.byref(size))
     assert outcome.status == BAD_ARGUMENT and message in outcome.error, outcome

@@ -70,6 +70,7 @@ def test_each_pair_uses_its_own_move_set():
         ({"dst_buffers": [torch.zeros(4, 2, dtype=torch.float16)]}, "equal width and dtype"),
         ({"moves": [Moves(torch.zeros(1), torch.zeros(1), torch.zeros(1), 1)]}, "int64"),
         ({"move_set": []}, "one move set per buffer pair"),
+        ({"moves": [moves_of([(0, 1, 1)])] * 7}, "at most 6 move sets, got 7"),
     ],
 )
 def test_bad_arguments_are_named(change, message):

@@ -12,10 +12,10 @@ namespace {
 constexpr int64_t kMaxDmaBlocks = 4095;
 constexpr int64_t kMaxRows = INT32_MAX;
 constexpr int64_t kMaxRowBytes = int64_t{1} << 30;
-constexpr int64_t kMaxRuns = (int64_t{1} << 29) - 1;  // a column of the run tensor is a DMA stride of 32 bits
-constexpr int64_t kMaxCost = int64_t{1} << 56;        // of all jobs, so that its products with core numbers fit
-constexpr int64_t kBytesPerRun = 512;                 // cost of starting a DMA pair, as bytes
-constexpr int64_t kBytesPerCore = 16384;              // less work does not pay for another core
+constexpr int64_t kMaxRuns = INT32_MAX;
+constexpr int64_t kMaxCost = int64_t{1} << 56;  // of all jobs, so that its products with core numbers fit
+constexpr int64_t kBytesPerRun = 512;           // cost of starting a DMA pair, as bytes
+constexpr int64_t kBytesPerCore = 16384;        // less work does not pay for another core
 
 int64_t ceil_div(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
 int64_t round_up(int64_t value, int64_t unit) { return ceil_div(value, unit) * unit; }
@@ -85,22 +85,21 @@ void deal(const std::vector<Shape>& shapes, int64_t total_cost, int64_t blocks, 
 }  // namespace
 
 int tile(const KvRelocateArgs& args, uint32_t cores, Tiling& tiling, char* error, size_t error_size) {
-    std::vector<int64_t> first_run(static_cast<size_t>(args.set_count) + 1, 0);
+    if (args.set_count < 0 || args.set_count > kMaxSets) {
+        return fail(DSV4_BAD_ARGUMENT, error, error_size,
+                    "kv_relocate: %lld move sets, one launch takes %u; put the others into calls of their own",
+                    (long long)args.set_count, kMaxSets);
+    }
     for (int64_t s = 0; s < args.set_count; ++s) {
         const KvRelocateSet& set = args.sets[s];
-        if (set.runs < 0 || set.runs > kMaxRuns - first_run[s] || set.max_rows < 0 || set.max_rows > kMaxRows ||
+        if (set.runs < 0 || set.runs > kMaxRuns || set.max_rows < 0 || set.max_rows > kMaxRows ||
             set.runs_per_job < 0) {
             return fail(DSV4_BAD_ARGUMENT, error, error_size,
                         "kv_relocate set %lld: runs %lld, max_rows %lld, runs_per_job %lld; at most %lld rows in a run "
-                        "and %lld runs in all",
+                        "and %lld runs in a set",
                         (long long)s, (long long)set.runs, (long long)set.max_rows, (long long)set.runs_per_job,
                         (long long)kMaxRows, (long long)kMaxRuns);
         }
-        first_run[s + 1] = first_run[s] + set.runs;
-    }
-    if (first_run.back() != args.run_count) {
-        return fail(DSV4_BAD_ARGUMENT, error, error_size, "kv_relocate: sets have %lld runs, the run tensor %lld",
-                    (long long)first_run.back(), (long long)args.run_count);
     }
 
     std::vector<int64_t> order;
@@ -142,7 +141,7 @@ int tile(const KvRelocateArgs& args, uint32_t cores, Tiling& tiling, char* error
         total_cost += shapes[i].cost * shapes[i].jobs;
         total_jobs += shapes[i].jobs;
         rows.insert(rows.end(), {static_cast<int64_t>(buffer.src), static_cast<int64_t>(buffer.dst), buffer.row_bytes,
-                                 shapes[i].chunk, first_run[buffer.move_set], set.runs, group, set.max_rows});
+                                 shapes[i].chunk, buffer.move_set, set.runs, group, set.max_rows});
     }
     const int64_t blocks =
         std::min<int64_t>({static_cast<int64_t>(cores), total_jobs, ceil_div(total_cost, kBytesPerCore)});

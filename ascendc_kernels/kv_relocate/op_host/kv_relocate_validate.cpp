@@ -41,13 +41,13 @@ const Interval* overwritten(const Interval& source, const Intervals& destination
     return nullptr;
 }
 
-// Bounds of the live runs of buffer b, which start at `column`, and what they read and write.
-int collect(const KvRelocateArgs& args, int64_t b, const int64_t* column, Intervals& sources, Intervals& destinations,
-            char* error, size_t error_size) {
+// Bounds of the live runs of buffer b, and what they read and write.
+int collect(const KvRelocateArgs& args, int64_t b, Intervals& sources, Intervals& destinations, char* error,
+            size_t error_size) {
     const KvRelocateBuffer& buffer = args.buffers[b];
     const KvRelocateSet& set = args.sets[buffer.move_set];
-    for (int64_t r = 0; r < set.runs; ++r, ++column) {
-        const int64_t src = column[0], dst = column[args.run_count], rows = column[2 * args.run_count];
+    for (int64_t r = 0; r < set.runs; ++r) {
+        const int64_t src = set.src[r], dst = set.dst[r], rows = set.rows[r];
         if (rows == 0) continue;
         if (rows < 0 || rows > set.max_rows || src < 0 || src > buffer.src_rows - rows || dst < 0 ||
             dst > buffer.dst_rows - rows) {
@@ -110,15 +110,11 @@ int between(const Intervals& sources, const Intervals& destinations, char* error
 }  // namespace
 
 int validate(const KvRelocateArgs& args, char* error, size_t error_size) {
-    std::vector<int64_t> first_run(1, 0);
-    for (int64_t s = 0; s < args.set_count; ++s) first_run.push_back(first_run.back() + args.sets[s].runs);
     Intervals all_sources, all_destinations;
     for (int64_t b = 0; b < args.buffer_count; ++b) {
         const int64_t move_set = args.buffers[b].move_set;
         Intervals sources, destinations;
-        if (int status = collect(args, b, args.runs + first_run[move_set], sources, destinations, error, error_size)) {
-            return status;
-        }
+        if (int status = collect(args, b, sources, destinations, error, error_size)) return status;
         sort_by_begin(destinations);
         if (int status = within(args.sets[move_set], sources, destinations, error, error_size)) return status;
         all_sources.insert(all_sources.end(), sources.begin(), sources.end());

@@ -7,6 +7,11 @@ using namespace dsv4::kv_relocate;
 
 namespace {
 
+// Device addresses of the runs of each move set; null where a launch has fewer sets.
+struct RunAddresses {
+    GM_ADDR column[kMaxSets][kRunColumns];
+};
+
 struct BufferPlan {
     __aicore__ inline BufferPlan() {}
 
@@ -14,7 +19,7 @@ struct BufferPlan {
     GlobalTensor<uint8_t> dst;
     int64_t row_bytes;
     int64_t chunk_bytes;
-    int64_t first_run;
+    int64_t move_set;
     int64_t runs;
     int64_t runs_per_job;
     int64_t max_rows;
@@ -27,15 +32,14 @@ class KvRelocate {
  public:
     __aicore__ inline KvRelocate() {}
 
-    __aicore__ inline void Init(TPipe* pipe, GM_ADDR plan, GM_ADDR runs, uint32_t buffers, uint32_t run_count,
-                                uint32_t slots, uint32_t slot_bytes) {
+    __aicore__ inline void Init(TPipe* pipe, GM_ADDR plan, const RunAddresses& runs, uint32_t buffers, uint32_t slots,
+                                uint32_t slot_bytes) {
         buffer_count_ = buffers;
-        run_count_ = run_count;
+        runs_ = runs;
         plan_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(plan), (GetBlockNum() + buffers) * kPlanColumns);
-        runs_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(runs), 3ull * run_count);
         pipe->InitBuffer(block_row_, kPlanColumns * sizeof(int64_t));
         pipe->InitBuffer(buffer_rows_, kBufferWindow * kPlanColumns * sizeof(int64_t));
-        pipe->InitBuffer(run_window_, 3 * kRunWindow * sizeof(int64_t));
+        pipe->InitBuffer(run_window_, kRunColumns * kRunWindow * sizeof(int64_t));
         pipe->InitBuffer(queue_, slots, slot_bytes);
     }
 
@@ -54,7 +58,11 @@ class KvRelocate {
             const int64_t jobs = ceil_div(plan.runs, plan.runs_per_job) * chunks;
             const int64_t end = at_most(job + left, jobs);
             const int64_t last_run = at_most(((end - 1) / chunks + 1) * plan.runs_per_job, plan.runs);
-            for (int64_t j = job; j < end; ++j) Move(plan, j / chunks, j % chunks, plan.first_run + last_run);
+            // A core that goes on needs the first runs for the next buffer of the set: all come at once if they fit.
+            const bool all = left > end - job && plan.runs <= kRunWindow;
+            const int64_t first_run = all ? 0 : job / chunks * plan.runs_per_job;
+            const int64_t end_run = all ? plan.runs : last_run;
+            for (int64_t j = job; j < end; ++j) Move(plan, j / chunks, j % chunks, first_run, end_run);
             left -= end - job;
             job = 0;
             ++buffer;
@@ -86,40 +94,45 @@ class KvRelocate {
         plan.dst.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(rows.GetValue(at + DST)));
         plan.row_bytes = rows.GetValue(at + ROW_BYTES);
         plan.chunk_bytes = rows.GetValue(at + CHUNK_BYTES);
-        plan.first_run = rows.GetValue(at + FIRST_RUN);
+        plan.move_set = rows.GetValue(at + MOVE_SET);
         plan.runs = rows.GetValue(at + RUNS);
         plan.runs_per_job = rows.GetValue(at + RUNS_PER_JOB);
         plan.max_rows = rows.GetValue(at + MAX_ROWS);
     }
 
-    // Has runs [first, first + count) in UB; reads ahead up to `end`.
-    __aicore__ inline void LoadRuns(int64_t first, int64_t count, int64_t end) {
-        if (first >= run_first_ && first + count <= run_first_ + runs_loaded_) return;
-        run_first_ = first;
-        runs_loaded_ = at_most(kRunWindow, end - first);
-        run_pitch_ = ceil_div(runs_loaded_, 4) * 4;
+    // Has runs [first, first + count) of the buffer's set in UB, and of runs [begin, end) what fits.
+    __aicore__ inline void LoadRuns(const BufferPlan& plan, int64_t first, int64_t count, int64_t begin, int64_t end) {
+        if (plan.move_set == run_set_ && first >= run_first_ && first + count <= run_first_ + runs_loaded_) return;
+        run_set_ = plan.move_set;
+        run_first_ = end - begin <= kRunWindow ? begin : first;
+        runs_loaded_ = at_most(kRunWindow, end - run_first_);
         const uint32_t bytes = static_cast<uint32_t>(runs_loaded_ * sizeof(int64_t));
-        const uint32_t skip = static_cast<uint32_t>(run_count_ * sizeof(int64_t)) - bytes;
+        LocalTensor<int64_t> window = run_window_.Get<int64_t>();
+        GlobalTensor<int64_t> runs;
         TableIsRead();
-        DataCopyPad(run_window_.Get<int64_t>(), runs_[first], DataCopyExtParams{3, bytes, skip, 0, 0},
-                    DataCopyPadExtParams<int64_t>{false, 0, 0, 0});
+        for (uint32_t column = 0; column < kRunColumns; ++column) {
+            runs.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(runs_.column[run_set_][column]), plan.runs);
+            DataCopyPad(window[column * kRunWindow], runs[run_first_], DataCopyExtParams{1, bytes, 0, 0, 0},
+                        DataCopyPadExtParams<int64_t>{false, 0, 0, 0});
+        }
         TableArrives();
     }
 
-    __aicore__ inline int64_t Source(int64_t run) { return Run(run); }
-    __aicore__ inline int64_t Destination(int64_t run) { return Run(run_pitch_ + run); }
+    __aicore__ inline int64_t Source(int64_t run) { return Run(RUN_SRC, run); }
+    __aicore__ inline int64_t Destination(int64_t run) { return Run(RUN_DST, run); }
     __aicore__ inline int64_t Rows(int64_t run, const BufferPlan& plan) {
-        const int64_t rows = Run(2 * run_pitch_ + run);
+        const int64_t rows = Run(RUN_ROWS, run);
         return rows < 0 ? 0 : at_most(rows, plan.max_rows);
     }
-    __aicore__ inline int64_t Run(int64_t index) {
-        return run_window_.Get<int64_t>().GetValue(static_cast<uint32_t>(index));
+    __aicore__ inline int64_t Run(uint32_t column, int64_t run) {
+        return run_window_.Get<int64_t>().GetValue(column * kRunWindow + static_cast<uint32_t>(run));
     }
 
-    __aicore__ inline void Move(const BufferPlan& plan, int64_t group, int64_t chunk, int64_t end_run) {
-        const int64_t first = plan.first_run + group * plan.runs_per_job;
-        const int64_t count = at_most(plan.runs_per_job, plan.first_run + plan.runs - first);
-        LoadRuns(first, count, end_run);
+    __aicore__ inline void Move(const BufferPlan& plan, int64_t group, int64_t chunk, int64_t first_run,
+                                int64_t end_run) {
+        const int64_t first = group * plan.runs_per_job;
+        const int64_t count = at_most(plan.runs_per_job, plan.runs - first);
+        LoadRuns(plan, first, count, first_run, end_run);
         const int64_t base = first - run_first_;
         bool live = false;
         for (int64_t r = base; r < base + count; ++r) live = live || Rows(r, plan) > 0;
@@ -160,29 +173,40 @@ class KvRelocate {
     }
 
     GlobalTensor<int64_t> plan_;
-    GlobalTensor<int64_t> runs_;
+    RunAddresses runs_;
     TBuf<TPosition::VECCALC> block_row_;
     TBuf<TPosition::VECCALC> buffer_rows_;
     TBuf<TPosition::VECCALC> run_window_;
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue_;
     int64_t buffer_count_ = 0;
     int64_t buffer_end_ = 0;
-    int64_t run_count_ = 0;
     int64_t buffer_window_ = 0;
     int64_t buffers_loaded_ = 0;
+    int64_t run_set_ = 0;
     int64_t run_first_ = 0;
     int64_t runs_loaded_ = 0;
-    int64_t run_pitch_ = 0;
 };
 
 }  // namespace
 
-// plan: int64 [blocks + buffers, 8]; runs: int64 [3, run_count]; slots of slot_bytes in UB.
-extern "C" __global__ __aicore__ void kv_relocate(GM_ADDR plan, GM_ADDR runs, uint32_t buffers, uint32_t run_count,
-                                                  uint32_t slots, uint32_t slot_bytes) {
+// plan: int64 [blocks + buffers, 8]; src, dst and rows: int64 columns of the runs of each move set; slots of slot_bytes
+// in UB.
+extern "C" __global__ __aicore__ void kv_relocate(GM_ADDR plan, GM_ADDR src0, GM_ADDR dst0, GM_ADDR rows0, GM_ADDR src1,
+                                                  GM_ADDR dst1, GM_ADDR rows1, GM_ADDR src2, GM_ADDR dst2,
+                                                  GM_ADDR rows2, GM_ADDR src3, GM_ADDR dst3, GM_ADDR rows3,
+                                                  GM_ADDR src4, GM_ADDR dst4, GM_ADDR rows4, GM_ADDR src5, GM_ADDR dst5,
+                                                  GM_ADDR rows5, uint32_t buffers, uint32_t slots,
+                                                  uint32_t slot_bytes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     TPipe pipe;
     KvRelocate op;
-    op.Init(&pipe, plan, runs, buffers, run_count, slots, slot_bytes);
+    op.Init(&pipe, plan,
+            {{{src0, dst0, rows0},
+              {src1, dst1, rows1},
+              {src2, dst2, rows2},
+              {src3, dst3, rows3},
+              {src4, dst4, rows4},
+              {src5, dst5, rows5}}},
+            buffers, slots, slot_bytes);
     op.Process();
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from dsv4_npu_tree.ops.kernels.library import KernelLibrary
@@ -18,7 +17,9 @@ class Buffer(ctypes.Structure):
 
 
 class Set(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("runs", "max_rows", "runs_per_job")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("src", "dst", "rows")] + [
+        (name, ctypes.c_int64) for name in ("runs", "max_rows", "runs_per_job")
+    ]
 
 
 class Args(ctypes.Structure):
@@ -27,8 +28,6 @@ class Args(ctypes.Structure):
         ("buffer_count", ctypes.c_int64),
         ("sets", ctypes.POINTER(Set)),
         ("set_count", ctypes.c_int64),
-        ("runs", ctypes.c_void_p),
-        ("run_count", ctypes.c_int64),
         ("plan", ctypes.c_void_p),
     ]
 
@@ -55,7 +54,8 @@ def launch(
 ) -> None:
     """Arguments of the torch op. ValueError for a buffer whose rows do not follow each other without gaps.
 
-    The host builds plan each call; a card gets its plan from the torch binding, which keeps it in device memory.
+    Runs are read where they are; only a run tensor with gaps is copied. The host builds plan each call; a card gets its
+    plan from the torch binding, which keeps it in device memory.
     """
     for i, tensor in enumerate((*src_buffers, *dst_buffers)):
         if not tensor.is_contiguous():
@@ -63,7 +63,7 @@ def launch(
                 f"kv_relocate buffer {i % len(src_buffers)} has strides {tensor.stride()} for shape "
                 f"{tuple(tensor.shape)}; pass a contiguous [rows, width] view"
             )
-    runs = torch.cat((*src, *dst, *rows))
+    columns = [[run.contiguous() for run in runs] for runs in zip(src, dst, rows)]  # alive until the kernel is done
     buffers = (Buffer * len(src_buffers))(
         *(
             Buffer(
@@ -77,6 +77,10 @@ def launch(
             for source, target, index in zip(src_buffers, dst_buffers, move_set)
         )
     )
-    sets = (Set * len(src))(*(Set(one.numel(), most, group) for one, most, group in zip(src, max_rows, runs_per_job)))
-    args = Args(buffers, len(buffers), sets, len(sets), runs.data_ptr(), runs.numel() // 3, None)
-    library.call("kv_relocate", args)
+    sets = (Set * len(columns))(
+        *(
+            Set(*(column.data_ptr() for column in runs), runs[0].numel(), most, group)
+            for runs, most, group in zip(columns, max_rows, runs_per_job)
+        )
+    )
+    library.call("kv_relocate", Args(buffers, len(buffers), sets, len(sets), None))
