@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4_npu_tree import BACKEND
+from dsv4_npu_tree.tree.shapes import Shape, ShapeTable
 
 MAX_NODES = 64  # a node set is an int64 bitmask
 MAX_STEPS = 16  # tail and path of a branch fit into two 16-row blocks
@@ -19,6 +20,8 @@ BLOCK_ROWS = (16, 32, 64, 128)
 ENV_BLOCK_ROWS = "DSV4_TREE_BLOCK_ROWS"
 ENV_MAX_BRANCHES = "DSV4_TREE_MAX_BRANCHES"
 ENV_CHECK = "DSV4_TREE_CHECK"
+ENV_SHAPES = "DSV4_TREE_SHAPES"
+ENV_HISTORY = "DSV4_TREE_DRAFT_HISTORY"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,26 @@ def check_every() -> int:
     if every < 0:
         raise ValueError(f"{ENV_CHECK}={every}: choose 0 (off), 1 (every round) or N (one round in N)")
     return every
+
+
+def shape_table(n: int, steps: int, topk: int) -> ShapeTable | None:
+    """DSV4_TREE_SHAPES for a server launched with this shape, or None if it is not set. Raises ValueError."""
+    text = os.environ.get(ENV_SHAPES)
+    if text is None:
+        return None
+    try:
+        return ShapeTable.parse(text, Shape(n, steps, topk))
+    except ValueError as error:
+        raise ValueError(f"{ENV_SHAPES}={text!r}: {error}") from None
+
+
+def stale_history() -> bool:
+    """DSV4_TREE_DRAFT_HISTORY: `exact` (default), or `stale`, which drafts from beam histories as SGLang leaves them
+    and exists for comparison only. Raises ValueError."""
+    history = os.environ.get(ENV_HISTORY, "exact")
+    if history not in ("exact", "stale"):
+        raise ValueError(f"{ENV_HISTORY}={history!r}: choose exact or stale")
+    return history == "stale"
 
 
 def _spec_refusals(cfg: Any) -> Iterator[str]:
@@ -210,8 +233,16 @@ def _environment_refusals(cfg: Any) -> list[str]:
             cfg.speculative_num_draft_tokens or 2, cfg.speculative_num_steps or 1, cfg.speculative_eagle_topk or 2
         )
         check_every()
+        stale_history()
+        # what is no number is refused with its flag
+        shape = cfg.speculative_num_draft_tokens, cfg.speculative_num_steps, cfg.speculative_eagle_topk
+        table = shape_table(*shape) if all(shape) else None
     except ValueError as error:
         return [str(error)]
+    if table is not None and attention_dp(cfg):
+        return [
+            f"{ENV_SHAPES} with attention data parallelism: ranks would draft and verify different shapes, unset it"
+        ]
     return []
 
 

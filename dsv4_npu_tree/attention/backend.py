@@ -7,6 +7,7 @@ from sglang.srt.hardware_backend.npu.attention.ascend_dsv4_backend import Deepse
 
 from dsv4_npu_tree.attention.plan import VerifyPlan, plan_verify
 from dsv4_npu_tree.attention.rows import attend_rows, row_metadata
+from dsv4_npu_tree.config import tree_config
 from dsv4_npu_tree.ops.kv_relocate import Moves, kv_relocate
 from dsv4_npu_tree.paging.buffers import PoolBuffers
 from dsv4_npu_tree.paging.tables import PageTables
@@ -97,7 +98,7 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         self._ensure_fused_caches(compressor)
         ratio = compressor.ratio
         key = (compressor.layer_id, compressor.is_in_indexer)
-        plan.scratch[key] = scratch = self._scratch_of(key, compressor, plan.topology.n)
+        plan.scratch[key] = scratch = self._scratch_of(key, compressor)
         rows = project_rows(self.projector, compressor, x, plan.topology.positions, scratch[: x.shape[0]])
         state = self.token_to_kv_pool._get_state_pool(compressor.layer_id, compressor.is_in_indexer)
         entries = pool_entries(compressor, rows, state.kv_score_buffer.kv_score, plan.windows[ratio], x.dtype)
@@ -105,12 +106,12 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
             compressor, entries[plan.entry_row[ratio]], forward_batch, override_loc=plan.entry_slot[ratio]
         )
 
-    def _scratch_of(self, key: tuple[int, bool], compressor, n: int) -> torch.Tensor:
-        """fp32 ``[requests * n, 2*coff*D]`` for the projected rows of a round, one buffer per compressor for good: its
-        address is part of the commit's relocation plan."""
+    def _scratch_of(self, key: tuple[int, bool], compressor) -> torch.Tensor:
+        """fp32 ``[requests * n, 2*coff*D]`` for the projected rows of the largest round, one buffer per compressor for
+        good: its address is part of the commit's relocation plan."""
         if key not in self._scratch:
             weight = self.projector.weight(compressor)
-            self._scratch[key] = weight.new_empty(self.arena.requests * n, weight.shape[0])
+            self._scratch[key] = weight.new_empty(self.arena.requests * tree_config().n, weight.shape[0])
         return self._scratch[key]
 
     def _keep_boundary_rows(self, compressor, x: torch.Tensor, forward_batch) -> None:

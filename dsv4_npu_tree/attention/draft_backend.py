@@ -10,6 +10,7 @@ from sglang.srt.hardware_backend.npu.attention.ascend_dsv4_backend import (
 
 from dsv4_npu_tree.attention.plan import DraftPlan, plan_draft
 from dsv4_npu_tree.attention.rows import attend_rows, row_metadata
+from dsv4_npu_tree.config import stale_history
 from dsv4_npu_tree.ops.kv_relocate import kv_relocate
 from dsv4_npu_tree.paging.buffers import PoolBuffers
 from dsv4_npu_tree.paging.tables import PageTables
@@ -47,6 +48,7 @@ class DeepseekV4AscendTreeMultiStepDraftBackend(DeepseekV4AscendMultiStepDraftBa
     def __init__(self, model_runner, topk: int, speculative_num_steps: int):
         self.topk = topk
         self.speculative_num_steps = speculative_num_steps
+        self.stale = stale_history()
         self.attn_backends = [
             DraftStepBackend(model_runner, speculative_step_id=step) for step in range(speculative_num_steps)
         ]
@@ -66,6 +68,7 @@ class DeepseekV4AscendTreeMultiStepDraftBackend(DeepseekV4AscendMultiStepDraftBa
             prefix,
             int((prefix if host is None else host).max()),
             self.speculative_num_steps,
+            self.topk,
             self.tables,
             self.pool.dsv4_tree_arena.swa,
         )
@@ -77,4 +80,6 @@ class DeepseekV4AscendTreeMultiStepDraftBackend(DeepseekV4AscendMultiStepDraftBa
     def reparent(self, step: int, parent: torch.Tensor) -> None:
         """Beams were re-selected before step ``step`` (>= 1): row t continues beam ``parent[:, t]`` (int64 [bs, K])."""
         assert self.plan is not None
+        if self.stale:
+            return
         kv_relocate(self.rows, self.rows, [0] * len(self.rows), [self.plan.reparent(parent, step)])

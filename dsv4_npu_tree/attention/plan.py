@@ -160,11 +160,14 @@ class DraftPlan:
 
 
 def plan_draft(
-    request: torch.Tensor, prefix: torch.Tensor, longest: int, steps: int, tables: PageTables, space: Space
+    request: torch.Tensor, prefix: torch.Tensor, longest: int, steps: int, topk: int, tables: PageTables, space: Space
 ) -> DraftPlan:
-    """Plan a draft round. request, prefix: int64 ``[bs]``; longest: host upper bound of prefix (widths only)."""
+    """Plan a draft round. request, prefix: int64 ``[bs]``; longest: host upper bound of prefix (widths only).
+
+    topk: rows per request, at most the branches of ``space``.
+    """
     request, prefix = request.clone(), prefix.clone()  # views of input buffers, see plan_verify
-    bs, topk = prefix.shape[0], space.branches
+    bs = prefix.shape[0]
     branch = torch.arange(topk, device=prefix.device).expand(bs, -1)
     used = torch.ones(bs, topk, dtype=torch.bool, device=prefix.device)
     return DraftPlan(

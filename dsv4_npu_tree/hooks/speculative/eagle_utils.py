@@ -43,7 +43,7 @@ def _build_tree_kernel_efficient(
         topk=topk,
         steps=spec_steps,
         num_draft_tokens=num_verify_tokens,
-        max_branches=tree_config().max_branches,
+        max_branches=min(tree_config().max_branches, num_verify_tokens - 1),
     )
     draft.topology, draft.selected, draft.parents = topology, top_scores_index, parent_list
     # No attention of this backend reads a mask, so none is built.
