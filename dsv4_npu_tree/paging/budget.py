@@ -53,7 +53,8 @@ class ArenaBudget:
     """Bytes for ``requests`` request rows.
 
     terms: arena rows of the target and draft pools. projection_bytes: fp32 copies of the compressor projections
-    (state/project.py). scratch_bytes: projected rows of a full batch of trees.
+    (state/project.py). scratch_bytes: projected rows of a full batch of trees. request_bytes: what one more request row
+    adds, before rounding up to pool pages.
     """
 
     requests: int
@@ -61,6 +62,7 @@ class ArenaBudget:
     terms: tuple[Term, ...]
     projection_bytes: int
     scratch_bytes: int
+    request_bytes: int
 
     @classmethod
     def of(cls, config: TreeConfig, requests: int, model: ModelRows, c128_page: int) -> ArenaBudget:
@@ -72,13 +74,14 @@ class ArenaBudget:
             ("c128", 128, c128_page, config.max_branches, model.kv_bytes * c128_layers),
             ("draft swa", 1, PAGE, config.topk, model.kv_bytes),
         )
-        terms = tuple(
-            Term(name, arena_pages(space_of(ratio, page, config, branches), requests, page) * page, row_bytes)
-            for name, ratio, page, branches, row_bytes in spaces
-            if row_bytes
-        )
+        terms, one = [], model.state_bytes * config.n
+        for name, ratio, page, branches, row_bytes in spaces:
+            if row_bytes:
+                space = space_of(ratio, page, config, branches)
+                terms.append(Term(name, arena_pages(space, requests, page) * page, row_bytes))
+                one += space.rows(1) * row_bytes
         projection, scratch = model.state_bytes * model.hidden, model.state_bytes * requests * config.n
-        return cls(requests, config.max_branches, terms, projection, scratch)
+        return cls(requests, config.max_branches, tuple(terms), projection, scratch, one)
 
     @property
     def arena_bytes(self) -> int:
@@ -94,7 +97,7 @@ class ArenaBudget:
         return (
             f"dsv4_tree arena for {self.requests} request rows x {self.branches} branches: {terms} = "
             f"{self.arena_bytes / MIB:.1f} MiB; fp32 projections {self.projection_bytes / MIB:.1f} MiB, scratch rows "
-            f"{self.scratch_bytes / MIB:.1f} MiB"
+            f"{self.scratch_bytes / MIB:.1f} MiB; {self.request_bytes / MIB:.1f} MiB per running request"
         )
 
     def refusal(self, available: float, where: str) -> str | None:

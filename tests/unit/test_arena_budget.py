@@ -31,6 +31,34 @@ def test_flash_costs_what_the_row_counts_say():
     assert budget.bytes == budget.arena_bytes + budget.projection_bytes + budget.scratch_bytes
 
 
+PRO = ModelRows((128, 128, *(4, 128) * 29, 4), hidden=7168)
+
+
+def test_pro_layers_are_30_c4_31_c128():
+    assert [PRO.ratios.count(ratio) for ratio in (0, 4, 128)] == [0, 30, 31]
+
+
+# MiB per running request and of the fp32 projections; docs/operations.md prints this table
+@pytest.mark.parametrize(
+    ("model", "n", "steps", "per_request", "projections"),
+    [
+        (FLASH, 8, 3, 19.2, 1160),
+        (FLASH, 16, 5, 40.6, 1160),
+        (FLASH, 32, 7, 47.5, 1160),
+        (PRO, 8, 3, 27.6, 2968),
+        (PRO, 16, 5, 58.5, 2968),
+        (PRO, 32, 7, 68.5, 2968),
+    ],
+)
+def test_bytes_of_one_more_request(model, n, steps, per_request, projections):
+    config = TreeConfig(n, steps, 4, max_branches=min(n - 1, 16))
+    one, many = (ArenaBudget.of(config, requests, model, 16) for requests in (64, 192))
+    assert one.request_bytes == pytest.approx((many.bytes - one.bytes) / 128, rel=1e-6)
+    assert round(one.request_bytes / 2**20, 1) == per_request
+    assert round(one.projection_bytes / 2**20) == projections
+    assert f"{per_request} MiB per running request" in str(one)
+
+
 def test_a_larger_block_costs_proportionally_more():
     small = ArenaBudget.of(SHAPE, 33, FLASH, 16)
     large = ArenaBudget.of(TreeConfig(8, 3, 4, 7, block_rows=128), 33, FLASH, 16)
