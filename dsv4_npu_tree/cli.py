@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,36 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _advise(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from dsv4_npu_tree.advice.advisor import Setting, load_profile
+    from dsv4_npu_tree.advice.card import CARDS
+    from dsv4_npu_tree.advice.cost import ModelCost
+    from dsv4_npu_tree.advice.report import report
+
+    try:
+        for name in ("cards", "context", "max_batch", "weight_bytes"):
+            if getattr(options, name) <= 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: give a number above 0")
+        card = CARDS[options.card]
+        if options.tflops is not None or options.bandwidth is not None:
+            tflops, bandwidth = options.tflops or card.tflops, options.bandwidth or card.bandwidth
+            card = replace(card, name="custom", tflops=tflops, bandwidth=bandwidth, source="as given")
+        path = Path(options.model)
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            model = ModelCost.of_config(json.loads(path.read_text()), options.weight_bytes)
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} is no config.json of DeepSeek-V4: {error!r}") from error
+        setting = Setting(card, options.cards, options.context, options.overhead_us * 1e-6)
+        print(report(model, setting, load_profile(options.profile), options.max_batch))
+    except (OSError, ValueError) as error:
+        print(f"dsv4-tree advise: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def _decoder(tokenizer: str | None) -> Callable[[int], str]:
     """Token ids as text of this tokenizer, or as numbers. Raises ValueError."""
     if tokenizer is None:
@@ -82,6 +113,20 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--svg", metavar="OUT", help="draw the round into this SVG file too")
     explain.add_argument("--tokenizer", metavar="PATH", help="show tokens as text of this model's tokenizer")
     explain.set_defaults(run=_explain)
+    advise = commands.add_parser(
+        "advise", help="propose tree shapes by batch size from a roofline and measured acceptance"
+    )
+    advise.add_argument("--model", required=True, metavar="PATH", help="folder or config.json of the model")
+    advise.add_argument("--profile", required=True, metavar="FILE", help="profile of tools/bench_acceptance")
+    advise.add_argument("--card", choices=["a2", "a3"], default="a3")
+    advise.add_argument("--cards", type=int, default=8, help="cards that share the work (default 8)")
+    advise.add_argument("--tflops", type=float, help="dense bf16 TFLOPS of a card instead of the table's")
+    advise.add_argument("--bandwidth", type=float, help="HBM TB/s of a card instead of the table's")
+    advise.add_argument("--context", type=int, default=8192, help="tokens before each row (default 8192)")
+    advise.add_argument("--max-batch", type=int, default=64, help="largest batch (default 64)")
+    advise.add_argument("--weight-bytes", type=float, default=1.0, help="bytes per weight (default 1: W8A8)")
+    advise.add_argument("--overhead-us", type=float, default=0.0, help="microseconds per forward beyond the roofline")
+    advise.set_defaults(run=_advise)
     return root
 
 

@@ -1,0 +1,1 @@
+"""Which tree shape at which batch size: a model, not a measurement."""

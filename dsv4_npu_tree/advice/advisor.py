@@ -1,0 +1,110 @@
+"""Tokens per second of every measured shape at every batch size under a roofline, and the table that follows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dsv4_npu_tree.advice.card import Card
+from dsv4_npu_tree.advice.cost import ForwardCost, ModelCost
+from dsv4_npu_tree.tree.shapes import Shape, ShapeTable
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A shape with its accepted tokens per target forward, as tools/bench_acceptance measured it."""
+
+    shape: Shape
+    tokens: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """card and how many of them share the work evenly; context: tokens before each row; overhead: seconds per forward
+    that no roofline knows (launches, communication)."""
+
+    card: Card
+    cards: int
+    context: int
+    overhead: float
+
+    def seconds(self, cost: ForwardCost) -> float:
+        compute = cost.operations / (self.card.tflops * 1e12 * self.cards)
+        return max(compute, cost.bytes / (self.card.bandwidth * 1e12 * self.cards)) + self.overhead
+
+
+def load_profile(path: str | Path) -> list[Measured]:
+    """The shapes of an acceptance profile. Raises ValueError on anything else."""
+    try:
+        data: dict[str, Any] = json.loads(Path(path).read_text())
+        found = [
+            Measured(Shape(e["n"], e["steps"], e["topk"]), e["tokens_per_forward"], e["low"], e["high"])
+            for e in data["shapes"]
+        ]
+        for one in found:
+            fault = one.shape.fault(one.shape)
+            if fault is not None or not 1 <= one.tokens <= one.shape.steps + 1:
+                raise ValueError(fault or f"shape {one.shape} cannot accept {one.tokens} tokens per forward")
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no acceptance profile of tools/bench_acceptance: {error!r}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if not found:
+        raise ValueError(f"{path} holds no shape")
+    return found
+
+
+def round_seconds(model: ModelCost, setting: Setting, shape: Shape, batch: int) -> float:
+    """One round: draft extend over the verify rows, S - 1 draft steps of K rows a request, one verify."""
+    rows = batch * shape.n
+    draft = setting.seconds(model.draft_step(rows, setting.context))
+    draft += (shape.steps - 1) * setting.seconds(model.draft_step(batch * shape.topk, setting.context))
+    return draft + setting.seconds(model.target(rows, setting.context))
+
+
+def plain_rate(model: ModelCost, setting: Setting, batch: int) -> float:
+    """Tokens per second of one request without speculation."""
+    return 1 / setting.seconds(model.target(batch, setting.context))
+
+
+def rate(model: ModelCost, setting: Setting, measured: Measured, batch: int) -> float:
+    """Tokens per second of one request."""
+    return measured.tokens / round_seconds(model, setting, measured.shape, batch)
+
+
+def best(model: ModelCost, setting: Setting, shapes: Iterable[Measured], batch: int) -> Measured:
+    """The fastest shape at a batch size; equal ones: fewer rows."""
+    return max(shapes, key=lambda one: (rate(model, setting, one, batch), -one.shape.n))
+
+
+def best_of_rows(shapes: Iterable[Measured]) -> list[Measured]:
+    """Per number of verify rows the tree or chain that accepts most, narrowest first."""
+    found: dict[int, Measured] = {}
+    for one in shapes:
+        known = found.get(one.shape.n)
+        if known is None or one.tokens > known.tokens:
+            found[one.shape.n] = one
+    return [found[n] for n in sorted(found)]
+
+
+def table(model: ModelCost, setting: Setting, shapes: list[Measured], most: int) -> ShapeTable:
+    """DSV4_TREE_SHAPES for batch sizes up to ``most``; batch sizes are tried in steps of about an eighth."""
+    entries: list[tuple[int, Shape]] = []
+    batch = 1
+    while batch <= most:
+        shape = best(model, setting, shapes, batch).shape
+        if not entries or entries[-1][1] != shape:
+            entries.append((batch, shape))
+        batch += max(1, batch // 8)
+    return ShapeTable(tuple(entries))
+
+
+def launch_shape(found: ShapeTable) -> Shape:
+    """The largest n, steps and topk of a table: what the launch flags must allow."""
+    shapes = [shape for _, shape in found.entries]
+    return Shape(max(s.n for s in shapes), max(s.steps for s in shapes), max(2, *(s.topk for s in shapes), 2))
