@@ -11,7 +11,7 @@ def token_rows(x: np.ndarray, weight: np.ndarray, ape: np.ndarray, positions: np
     """fp64 ``[T, 2*coff*D]``: kv | score + ape[position % ratio]; no rounding anywhere."""
     rows = np.empty((len(x), len(weight)))
     for t, position in enumerate(positions):
-        rows[t] = [np.dot(x[t].astype(np.float64), w.astype(np.float64)) for w in weight]
+        rows[t] = weight.astype(np.float64, copy=False) @ x[t].astype(np.float64)
         rows[t, len(weight) // 2 :] += ape[position % len(ape)].astype(np.float64)
     return rows
 
