@@ -13,7 +13,8 @@ HEADS, WIDTH, LEFT = 4, 32, 127
 
 @dataclass
 class AttentionCase:
-    """q_lens and used (total stored tokens) per request; ratio 0: no compressed part; selected: entries per row."""
+    """q_lens and used (total stored tokens, 0 for padding) per request; ratio 0: no compressed part; selected: entries
+    per row."""
 
     q_lens: list[int]
     used: list[int]
@@ -28,7 +29,7 @@ class AttentionCase:
     def __post_init__(self):
         requests = len(self.used)
         self.ends = [0, *torch.tensor(self.q_lens).cumsum(0).tolist()]
-        columns = -(-max(self.used) // self.block)
+        columns = -(-max(1, *self.used) // self.block)
         total = requests * columns + 2
         self.q = torch.randn(self.ends[-1], self.heads, self.width).bfloat16()
         self.ori = torch.randn(total, self.block, 1, self.width).bfloat16()
@@ -44,7 +45,7 @@ class AttentionCase:
     def _selection(self) -> torch.Tensor:
         chosen = torch.full((self.ends[-1], 1, self.selected), -1, dtype=torch.int32)
         for _request, token, position in self.rows():
-            limit = (position + 1) // self.ratio
+            limit = max(0, (position + 1) // self.ratio)
             picked = torch.randperm(limit)[: self.selected]
             chosen[token, 0, : picked.numel()] = picked.int()
         return chosen
@@ -104,7 +105,7 @@ class AttentionCase:
     def compressed(self, request: int, token: int, position: int) -> torch.Tensor:
         if not self.ratio:
             return self.ori.new_empty(0, self.width)
-        limit = (position + 1) // self.ratio
+        limit = max(0, (position + 1) // self.ratio)
         entries = list(range(limit))
         if self.indices is not None:
             entries = self.indices[token, 0, : min(limit, self.selected)].tolist()

@@ -42,6 +42,27 @@ def test_a_neighbours_infinite_row_does_not_leak():
     assert poisoned[1].isnan().all()
 
 
+@pytest.mark.parametrize("q_len", [1, 5])
+@pytest.mark.parametrize(("ratio", "selected"), [(0, 0), (4, 0), (128, 0), (4, 24)])
+def test_padding_gets_zeros_and_reads_nothing(q_len, ratio, selected):
+    """Requests without a stored token (attention-DP pads with them), in front, between and behind."""
+    case = AttentionCase([q_len, 1, q_len, 6, q_len], [0, 300, 0, 140, 0], ratio=ratio, selected=selected)
+    expected = case.expected()
+    for request in (0, 2, 4):
+        case.ori_table[request] = -1
+        case.q[case.ends[request] : case.ends[request + 1]] = float("nan")
+        if ratio:
+            case.cmp_table[request] = -1
+    found = case.run()
+    assert torch.equal(found, expected)
+    assert not found[: case.ends[1]].any() and not found[case.ends[4] :].any()
+
+
+def test_a_batch_of_padding_alone():
+    case = AttentionCase([1, 4], [0, 0], ratio=4)
+    assert not case.run().any()
+
+
 def test_entries_left_of_the_window_are_never_read():
     case = AttentionCase([1], [300])
     expected = case.run()

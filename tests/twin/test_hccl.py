@@ -52,6 +52,24 @@ def _rank_main(rank: int, port: int) -> None:
     dist.all_to_all_single(swapped, torch.tensor([0.0, 1.0], device="npu") + 10 * rank)
     assert swapped.tolist() == [[0, 10], [1, 11]][rank]
 
+    # Unequal attention-DP batches: padded to the longer one and gathered, or placed into one buffer and added.
+    rows = torch.arange(6.0, device="npu").view(3, 2) + 100 * rank
+    padded = torch.empty(6, 2, device="npu")
+    dist.all_gather_into_tensor(padded, rows)
+    assert padded[:, 0].tolist() == [0, 2, 4, 100, 102, 104]
+    placed = torch.zeros(4, 2, device="npu")  # three rows of rank 0, one of rank 1
+    placed[3 * rank : 3 + rank] = rows[: 3 - 2 * rank]
+    dist.all_reduce(placed)
+    assert placed[:, 1].tolist() == [1, 3, 5, 101]
+    share = torch.empty(3, 2, device="npu")
+    dist.reduce_scatter_tensor(share, padded)
+    assert torch.equal(share.cpu(), 2 * rows.cpu())
+
+    sizes = [[1, 2], [0, 3]][rank]
+    received = torch.empty([1, 5][rank], 2, device="npu")
+    dist.all_to_all_single(received, rows, [[1, 0], [2, 3]][rank], sizes)
+    assert received[:, 0].tolist() == [[0], [2, 4, 100, 102, 104]][rank]
+
     if rank == 0:
         dist.send(mine, dst=1)
     else:

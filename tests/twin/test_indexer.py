@@ -65,7 +65,7 @@ class IndexerCase:
         for request, length in enumerate(self.q_lens):
             for i in range(length):
                 token = self.ends[request] + i
-                limit = (self.used[request] - length + i + 1) // 4
+                limit = max(0, (self.used[request] - length + i + 1) // 4)
                 scores = self.scores(request, token, limit)
                 best = sorted(range(limit), key=lambda entry: (-scores[entry], entry))[: self.count]
                 out[token, 0, : len(best)] = torch.tensor(best, dtype=torch.int32)
@@ -80,6 +80,19 @@ class IndexerCase:
 def test_matches_its_definition(q_lens, used):
     case = IndexerCase(q_lens, used)
     assert torch.equal(case.run(), case.expected())
+
+
+@pytest.mark.usefixtures("relaxed")
+@pytest.mark.parametrize(("q_lens", "used"), [([1, 1, 1], [0, 90, 0]), ([5, 20, 5], [0, 70, 0]), ([1, 6], [0, 0])])
+def test_padding_selects_nothing_and_reads_nothing(q_lens, used):
+    """Requests without a stored token, as attention-DP pads with."""
+    case = IndexerCase(q_lens, used)
+    expected = case.expected()
+    for request, stored in enumerate(used):
+        if not stored:
+            case.table[request] = -1
+            assert (expected[case.ends[request] : case.ends[request + 1]] == -1).all()
+    assert torch.equal(case.run(), expected)
 
 
 @pytest.mark.usefixtures("relaxed")
@@ -126,6 +139,10 @@ class TestLimits:
         case.change = change
         with pytest.raises(RuntimeError, match=match):
             case.run()
+
+    def test_query_longer_than_the_stored_tokens(self):
+        with pytest.raises(RuntimeError, match=r"actual_seq_lengths_key\[1\] = 3"):
+            IndexerCase([1, 4], [40, 3]).run()
 
     def test_wild_entries_inside_the_read_range(self):
         case = IndexerCase([1], [100])

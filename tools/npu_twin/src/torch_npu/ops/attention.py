@@ -2,7 +2,8 @@
 
 Templates: SWA (no compressed part), CFA (all compressed rows below the causal limit), SCFA (selected compressed rows).
 Row i of request b, with q_len s1 and S = seqused_kv[b], stands at position p = S - s1 + i. It sees the window
-``[max(p - left, 0), min(p + right, S - 1)]`` and the compressed rows below ``(p + 1) // cmp_ratio``.
+``[max(p - left, 0), min(p + right, S - 1)]`` and the compressed rows below ``(p + 1) // cmp_ratio``. A request of
+padding has S = 0: its rows stand before position 0, see nothing and get zeros, and its line of a table is never read.
 """
 
 from dataclasses import dataclass
@@ -55,11 +56,6 @@ class Call:
         self.batch = torch.repeat_interleave(torch.arange(len(self.used)), lengths)
         self.stored = torch.tensor(self.used)[self.batch]
         self.position = self.stored - torch.tensor(self.ends[1:])[self.batch] + torch.arange(self.q.shape[0])
-        if self.position.numel() and int(self.position.min()) < 0:
-            request = int(self.batch[self.position.argmin()])
-            self.limits.refuse(
-                f"seqused_kv[{request}]", self.used[request], "is shorter than the request's query rows: undefined"
-            )
 
     def run(self) -> torch.Tensor:
         rows = self.q.shape[0]
@@ -101,7 +97,7 @@ class Call:
 
     def _compressed_part(self, start: int, end: int) -> Visible:
         pool = self.cmp_kv.view(-1, self.cmp_kv.shape[-1])
-        limit = ((self.position[start:end] + 1) // self.ratio)[:, None]
+        limit = ((self.position[start:end] + 1) // self.ratio).clamp(min=0)[:, None]
         if self.cmp_sparse_indices is None:
             logical = torch.arange(int(limit.max())).expand(end - start, -1)
             read = logical < limit
@@ -160,6 +156,7 @@ def _checked(op: str, honours_ori_indices: bool, q: torch.Tensor, options: dict)
     limits.cumulative("cu_seqlens_q", ends, q.shape[0])
     requests = len(ends) - 1
     require(len(used) == requests, "seqused_kv.shape", (len(used),), f"cu_seqlens_q has {requests} requests")
+    limits.stored("seqused_kv", used, ends)
     limits.tensor("ori_block_table", get("ori_block_table"), _INT, dim=2)
     lines = get("ori_block_table").shape[0]
     require(lines >= requests, "ori_block_table.shape[0]", lines, f"{requests} requests read past it")

@@ -95,6 +95,7 @@ def npu_quant_lightning_indexer(
     limits.require(
         block_table.shape[0] == len(stored), "block_table.shape[0]", block_table.shape[0], "must be the requests"
     )
+    limits.stored("actual_seq_lengths_key", stored, ends)
     indexer_plan(ends, cmp_ratio, sparse_count).check(limits, metadata)
 
     scale = (weights.double(), query_dequant_scale.double())
@@ -105,10 +106,7 @@ def npu_quant_lightning_indexer(
         start, end = ends[first], ends[last]
         batch = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
         position = torch.tensor(stored)[batch] - torch.tensor(ends[1:])[batch] + torch.arange(start, end)
-        if position.numel() and int(position.min()) < 0:
-            bad = int(batch[position.argmin()])
-            limits.refuse(f"actual_seq_lengths_key[{bad}]", stored[bad], "is shorter than the request's query rows")
-        limit = (position + 1) // cmp_ratio
+        limit = ((position + 1) // cmp_ratio).clamp(min=0)
         most = int(limit.max()) if limit.numel() else 0
         if most == 0:
             continue

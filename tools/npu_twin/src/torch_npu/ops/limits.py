@@ -54,6 +54,16 @@ class Limits:
         self.require(rising, argument, ends, "must not fall")
         self.require(ends[-1] == total, argument, ends, f"must end at the {total} rows of the call")
 
+    def stored(self, argument: str, used: list[int], ends: list[int]) -> None:
+        """Stored tokens of each request, its query rows included. 0 is a request of padding: no row of it stands at a
+        position, so it sees nothing and gets zeros (an indexer: -1). A length between 0 and the query rows would give
+        zeros to some rows; only a caller that forgot the rows of the call passes one, so it raises."""
+        for request, count in enumerate(used):
+            rows = ends[request + 1] - ends[request]
+            self.require(
+                count == 0 or count >= rows, f"{argument}[{request}]", count, f"the request has {rows} query rows"
+            )
+
     def block_size(self, argument: str, rows: int) -> None:
         self.require(
             rows % 16 == 0 and 0 < rows <= 1024, argument, rows, "block size must be a multiple of 16, <= 1024"
