@@ -129,13 +129,17 @@ def _spec_refusals(cfg: Any) -> Iterator[str]:
 
 def attention_dp(cfg: Any) -> bool:
     """True where attention runs data parallel over the ranks."""
-    return bool(cfg.enable_dp_attention) or (cfg.attn_dp_size or 1) > 1
+    return cfg.attn_dp_size > 1
 
 
 # (flag as the user types it, does the config set it)
 _UNSUPPORTED: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("--pp-size above 1", lambda c: c.pp_size > 1),
-    ("--attn-dp-size/--enable-dp-attention (idle and padded ranks are not shown to work yet)", attention_dp),
+    (
+        "--attn-dp-size other than --tp-size (tensor parallelism inside an attention rank pads its prompts)",
+        lambda c: attention_dp(c) and c.attn_dp_size != c.tp_size,
+    ),
+    ("--ep-size above 1", lambda c: c.ep_size > 1),
     ("--enable-prefill-cp", lambda c: c.enable_prefill_cp),
     ("--attn-cp-size above 1", lambda c: c.attn_cp_size > 1),
     ("--dcp-size above 1", lambda c: c.dcp_size > 1),

@@ -37,7 +37,6 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         self.buffers = PoolBuffers.of_pool(pool)
         self.rings = {ratio: Ring(ratio, p.ring_size) for ratio, p in self._dsv4_state_pools_by_ratio.items()}
         self.projector = Projector(model_runner.model)
-        self.plan: VerifyPlan | None = None
         self._boundary: torch.Tensor | None = None
         self._scratch: dict[tuple[int, bool], torch.Tensor] = {}
 
@@ -51,8 +50,14 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
             requests.c128_page_size,
         )
 
+    @property
+    def plan(self) -> VerifyPlan | None:
+        """Plan of the verify in progress. It goes with its metadata, which SGLang drops without asking for new ones
+        before the forward of an attention-DP rank that has no token."""
+        return getattr(self.forward_metadata, "tree_plan", None)
+
     def init_forward_metadata(self, forward_batch) -> None:
-        self.plan = self._boundary = None
+        self._boundary = None
         if not forward_batch.forward_mode.is_target_verify():
             super().init_forward_metadata(forward_batch)
             return
@@ -68,8 +73,8 @@ class DeepseekV4AscendTreeBackend(DeepseekV4AscendAttnBackend):
         )
         metadata = row_metadata(self, plan.seqused, plan.swa_table)
         metadata.c4_page_table, metadata.c128_page_table = plan.c4_table, plan.c128_table
+        metadata.tree_plan = forward_batch.spec_info.tree_plan = plan
         self.duplicate(plan)
-        self.plan = forward_batch.spec_info.tree_plan = plan
         forward_batch.spec_info.tree_backend = self
         self.graph_mode = False
 

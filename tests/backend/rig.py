@@ -219,6 +219,15 @@ class Rig:
         return Round(sequences, tokens, batch, output, logits)
 
     @torch.no_grad()
+    def idle(self) -> None:
+        """The forward of an attention-DP rank that has nothing to do while another one prefills."""
+        from sglang.srt.model_executor.forward_batch_info import ForwardBatch
+
+        batch = self._batch([], self.runner.spec_algorithm)
+        batch.prepare_for_idle()
+        self.runner.forward(ForwardBatch.init_new(batch, self.runner, return_hidden_states_before_norm=False))
+
+    @torch.no_grad()
     def commit(self, done: Round, paths: list[list[int]]) -> list[int]:
         """Accept ``paths`` (nodes, root first) as SGLang's run_eagle_verify does after sampling. Returns each request's
         bonus token, one that no node has."""

@@ -74,6 +74,19 @@ def test_padded_requests_write_nothing(rig, draw):
     rig.release(sequence)
 
 
+def test_an_idle_forward_does_not_see_the_last_round(rig, draw):
+    """SGLang drops the metadata before the forward of a rank without tokens, and asks for no other."""
+    (sequence,), _ = rig.prefill([draw(126)])
+    done = rig.verify([sequence], [FORKED], [draw(8)])
+    rig.commit(done, [[0, 2, 5, 7]])
+    assert rig.backend.plan is done.plan
+    before = committed_bytes(rig)
+    rig.idle()
+    assert rig.backend.plan is None
+    check_untouched(before, committed_bytes(rig), "idle forward")
+    rig.release(sequence)
+
+
 def check_poisoned(rig, prefix: int, tree: Tree, path: list[int], draw) -> None:
     """Two rounds, each in a poisoned arena: every row is its path, the committed state is that of serial decode."""
     prompt = draw(prefix)

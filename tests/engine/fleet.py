@@ -12,6 +12,9 @@ from prompts import Prompt
 NEW_TOKENS = 64
 # Short chunks that do not divide 2048, so that a radix hit ends inside a chunk.
 SMALL_CHUNK = ("--chunked-prefill-size", "384")
+# Two attention-DP ranks; SGLang counts its slots after every batch of theirs, and ends the server if one is missing.
+ATTENTION_RANKS = ("--tp-size", "2", "--attn-dp-size", "2", *SHARING)
+ATTENTION_RANKS_ENV = {"NPU_TWIN_DEVICES": "2", "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1"}
 SERVERS: dict[str, dict[str, Any]] = {
     "plain": {"flags": (*PLAIN, *EAGER, *SHARING)},
     "tree": {"flags": SHARING, "launcher": (str(REPOSITORY / "tools" / "serve"),)},
@@ -30,6 +33,20 @@ SERVERS: dict[str, dict[str, Any]] = {
             "DSV4_TREE_PLANT_AT": "150",
             "PYTHONPATH": str(REPOSITORY / "tests" / "engine" / "planted"),
         },
+    },
+    "attention ranks": {"flags": (*TREE, *ATTENTION_RANKS), "env": ATTENTION_RANKS_ENV},
+    "attention ranks, plain": {"flags": (*PLAIN, *EAGER, *ATTENTION_RANKS), "env": ATTENTION_RANKS_ENV},
+    "attention ranks, own vocabulary": {
+        "flags": (*TREE, *ATTENTION_RANKS, "--enable-dp-lm-head"),
+        "env": ATTENTION_RANKS_ENV,
+    },
+    "attention ranks, prefill beside verify": {
+        "flags": (*TREE, *ATTENTION_RANKS),
+        "env": {**ATTENTION_RANKS_ENV, "SGLANG_ENABLE_DP_SPEC_PREFILL_COORDINATION": "1"},
+    },
+    "attention ranks, checked": {
+        "flags": (*TREE, *ATTENTION_RANKS),
+        "env": {**ATTENTION_RANKS_ENV, "DSV4_TREE_CHECK": "1"},
     },
     "without plugin": {"flags": (*PLAIN, *EAGER, *SHARING), "env": {"SGLANG_PLUGINS": "__none__"}},
 }

@@ -2,9 +2,9 @@
 
     python resolver.py <cases.json >results.json
 
-A case: {"flags": [...], "arch35": bool, "delete": dotted name, "reorder": dotted name}. ``delete`` removes a function
-of SGLang before plugins load, ``reorder`` replaces it by one with other parameters. A result: {"error": type name or
-null, "message": text}.
+A case: {"flags": [...], "env": {...}, "arch35": bool, "delete": dotted name, "reorder": dotted name}. ``delete``
+removes a function of SGLang before plugins load, ``reorder`` replaces it by one with other parameters. A result:
+{"error": type name or null, "message": text, "running": resolved --max-running-requests}.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def _break(case: dict) -> None:
             setattr(holder, attribute, lambda surprise: None)
 
 
-def _resolve(flags: list[str]) -> None:
+def _resolve(flags: list[str]) -> int | None:
+    """Resolve and check; returns the bound of running requests over all ranks."""
+    from sglang.srt.arg_groups.overrides import resolving_view
     from sglang.srt.plugins import load_plugins
     from sglang.srt.server_args import prepare_server_args
 
@@ -38,13 +40,14 @@ def _resolve(flags: list[str]) -> None:
     server_args = prepare_server_args(flags)
     server_args.resolve_once()
     server_args.check_server_args()
+    return resolving_view(server_args).max_running_requests
 
 
 def _child(case: dict, write: int) -> None:
     try:
+        os.environ.update(case.get("env", {}))
         _break(case)
-        _resolve(case["flags"])
-        result = {"error": None, "message": ""}
+        result = {"error": None, "message": "", "running": _resolve(case["flags"])}
     except BaseException as error:  # an argparse refusal is a SystemExit
         result = {"error": type(error).__name__, "message": str(error)}
     os.write(write, json.dumps(result).encode())

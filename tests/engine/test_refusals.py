@@ -36,10 +36,27 @@ CASES: dict[str, tuple[dict, tuple[str, ...]]] = {
     "17 steps": ({"flags": shape("dsv4_tree", 17, 2, 8)}, ("--speculative-num-steps 17", "16")),
     "more nodes than candidates": ({"flags": shape("dsv4_tree", 2, 2, 16)}, ("--speculative-num-draft-tokens 16", "7")),
     "fewer nodes than a path": ({"flags": shape("dsv4_tree", 3, 4, 3)}, ("--speculative-num-draft-tokens 3", "4..37")),
-    "attention data parallelism": (
+    "attention data parallelism": ({"flags": [*TREE, "--tp-size", "2", "--attn-dp-size", "2"]}, ()),
+    "attention data parallelism, old spelling": (
         {"flags": [*TREE, "--tp-size", "2", "--dp-size", "2", "--enable-dp-attention"]},
-        ("--enable-dp-attention",),
+        (),
     ),
+    "attention data parallelism, own bound": (
+        {"flags": [*TREE, "--tp-size", "2", "--attn-dp-size", "2", "--max-running-requests", "10"]},
+        (),
+    ),
+    "a shape per batch size on each attention rank": (
+        {
+            "flags": [*TREE, "--tp-size", "2", "--attn-dp-size", "2"],
+            "env": {"DSV4_TREE_SHAPES": "1:8/3/4 4:4/3/1"},
+        },
+        ("DSV4_TREE_SHAPES", "attention data parallelism"),
+    ),
+    "tensor parallelism inside attention ranks": (
+        {"flags": [*TREE, "--tp-size", "4", "--attn-dp-size", "2"]},
+        ("--attn-dp-size", "--tp-size"),
+    ),
+    "expert parallelism": ({"flags": [*TREE, "--tp-size", "2", "--ep-size", "2"]}, ("--ep-size",)),
     "adapters": ({"flags": [*TREE, "--lora-paths", "a=/x"]}, ("--lora-paths",)),
     "several tokenizer workers": ({"flags": [*TREE, "--tokenizer-worker-num", "2"]}, ("--tokenizer-worker-num",)),
     "pages of 64": ({"flags": [*TREE, "--page-size", "64"]}, ("--page-size 64", "128")),
@@ -86,6 +103,20 @@ def test_arguments(name, results):
         assert position >= 0, f"{word!r} is not in {result['message']!r}"
     reasons = [line for line in result["message"].splitlines() if line.strip()]
     assert len(reasons) <= 2, reasons
+
+
+@pytest.mark.parametrize(
+    "name, running",
+    [
+        ("the README's flags", 32),
+        ("attention data parallelism", 64),
+        ("attention data parallelism, old spelling", 64),
+        ("attention data parallelism, own bound", 10),
+    ],
+)
+def test_running_requests_are_bounded_per_attention_rank(name, running, results):
+    """SGLang divides the number by the ranks; each has an arena for its share."""
+    assert results[name]["running"] == running
 
 
 def refused_start(flags, tmp_path):

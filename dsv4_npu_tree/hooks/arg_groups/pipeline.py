@@ -52,7 +52,7 @@ def _refuse_arena(server_args) -> None:
     capacity = get_device_memory_capacity("npu")
     if capacity is None or cfg.mem_fraction_static is None or cfg.max_running_requests is None:
         return
-    ranks = max(1, cfg.attn_dp_size)
+    running = max(1, cfg.max_running_requests // cfg.attn_dp_size)
     config = TreeConfig.of_shape(
         cfg.speculative_num_draft_tokens, cfg.speculative_num_steps, cfg.speculative_eagle_topk
     )
@@ -62,7 +62,7 @@ def _refuse_arena(server_args) -> None:
         model.index_head_dim,
         model.hidden_size,
     )
-    budget = ArenaBudget.of(config, cfg.max_running_requests // ranks + 1, rows, cfg.c128_page_size)
+    budget = ArenaBudget.of(config, running + 1, rows, cfg.c128_page_size)
     reason = budget.refusal(capacity * MIB * cfg.mem_fraction_static, "the device memory share")
     if reason is not None:
         raise ValueError(reason)
@@ -89,8 +89,8 @@ def _bound_running_requests(server_args) -> None:
     cfg = resolving_view(server_args)
     if cfg.speculative_algorithm is None or cfg.max_running_requests is not None:
         return
-    ranks = max(1, cfg.dp_size) if cfg.enable_dp_attention else 1
-    limit = DEFAULT_RUNNING_REQUESTS * ranks
+    # SGLang has turned --dp-size with --enable-dp-attention into attn_dp_size by now.
+    limit = DEFAULT_RUNNING_REQUESTS * cfg.attn_dp_size
     declare_resolution(server_args, _SOURCE, max_running_requests=limit)
     logger.info(
         "%s: --max-running-requests defaults to %d (%d per attention-DP rank, the arena grows with it)",
