@@ -2,7 +2,7 @@
 option(DSV4_SANITIZE "Build the host libraries with the address and undefined-behaviour sanitizers" OFF)
 
 set(HOST_RUNTIME fibers numbers transfer settings launch)
-set(HOST_CHECKER monitor instruction history cache regions)
+set(HOST_CHECKER monitor instruction history cache regions arena red_zone)
 list(TRANSFORM HOST_RUNTIME REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/host/runtime/\\1.cpp")
 list(TRANSFORM HOST_CHECKER REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/host/runtime/\\1.cpp")
 

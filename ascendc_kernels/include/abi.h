@@ -14,7 +14,7 @@ extern "C" {
 enum Dsv4Status {
     DSV4_OK = 0,
     DSV4_BAD_ARGUMENT = 1,   // refused before the launch; nothing was written
-    DSV4_HAZARD = 2,         // the checking host build saw a rule broken; outputs may be partly written
+    DSV4_HAZARD = 2,         // a host build saw a rule broken; only the fast one may have written to outputs
     DSV4_LAUNCH_FAILED = 3,  // the device runtime refused the launch
 };
 

@@ -10,8 +10,8 @@
 //     auto y = launch.output(args->y, y_bytes, "y");
 //     return DSV4_LAUNCH(launch, my_op, error, error_size, x, y, n);
 //
-// Every GM tensor of the kernel goes through input(), output() or inout(): the checking host build refuses access to
-// any other byte. Scalars are passed by value.
+// Every GM tensor of the kernel goes through input(), output() or inout(): the checking host build runs on copies of
+// them and refuses access to any other byte. Scalars are passed by value.
 #pragma once
 
 #include <stddef.h>

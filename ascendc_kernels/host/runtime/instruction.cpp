@@ -71,8 +71,13 @@ void Instruction::leaves_undefined(const uint8_t* ub, uint32_t bytes) {
 
 namespace {
 
-// Bounds of a GM access; returns its address.
-uint64_t locate(const Instruction& access, const Regions& regions, const GmView& view, int64_t offset, uint64_t bytes) {
+struct Place {
+    uint64_t address = 0;
+    uint64_t home = 0;  // at the caller: tensors that share a data-cache line there share it on the device
+};
+
+// Bounds of a GM access; returns its place.
+Place locate(const Instruction& access, const Regions& regions, const GmView& view, int64_t offset, uint64_t bytes) {
     const auto address = reinterpret_cast<uint64_t>(view.data) + static_cast<uint64_t>(offset);
     const auto root = reinterpret_cast<uint64_t>(view.root);
     const Region* region = regions.find(root, address, address + bytes);
@@ -86,20 +91,20 @@ uint64_t locate(const Instruction& access, const Regions& regions, const GmView&
                    "GM out of bounds", "%llu bytes at %lld, past the size given to SetGlobalBuffer (%llu bytes left)",
                    static_cast<unsigned long long>(bytes), static_cast<long long>(offset),
                    static_cast<unsigned long long>(view.bytes));
-    return address;
+    return {address, region->home + (address - region->begin)};
 }
 
 }  // namespace
 
 void Instruction::reads_gm(const GmView& view, int64_t offset, uint64_t bytes) {
-    const uint64_t address = locate(*this, monitor_.device.regions, view, offset, bytes);
+    const auto [address, home] = locate(*this, monitor_.device.regions, view, offset, bytes);
     LineFault fault;
     if (role_ == Role::SCALAR_GM) {
         ++monitor_.counters.scalar_gm_reads;
-        fault = monitor_.cache.read(address, bytes);
+        fault = monitor_.cache.read(home, bytes);
     } else {
         monitor_.counters.dma_in_bytes += bytes;
-        fault = monitor_.cache.dma(address, bytes, false);
+        fault = monitor_.cache.dma(home, bytes, false);
     }
     if (fault.kind != nullptr) monitor_.report(fault, name_, where_);
     monitor_.access(Space::GM, {address, address + bytes, sequence_, monitor_.epoch,
@@ -107,16 +112,16 @@ void Instruction::reads_gm(const GmView& view, int64_t offset, uint64_t bytes) {
 }
 
 void Instruction::writes_gm(const GmView& view, int64_t offset, uint64_t bytes) {
-    const uint64_t address = locate(*this, monitor_.device.regions, view, offset, bytes);
+    const auto [address, home] = locate(*this, monitor_.device.regions, view, offset, bytes);
     require(monitor_.device.regions.writable(address, address + bytes), "read-only tensor written", "%s",
             "the launch declares this tensor as input");
     LineFault fault;
     if (role_ == Role::SCALAR_GM) {
         ++monitor_.counters.scalar_gm_writes;
-        fault = monitor_.cache.write(address, bytes, monitor_.epoch);
+        fault = monitor_.cache.write(home, bytes, monitor_.epoch);
     } else {
         monitor_.counters.dma_out_bytes += bytes;
-        fault = monitor_.cache.dma(address, bytes, true);
+        fault = monitor_.cache.dma(home, bytes, true);
     }
     if (fault.kind != nullptr) monitor_.report(fault, name_, where_);
     monitor_.access(Space::GM, {address, address + bytes, sequence_, monitor_.epoch,

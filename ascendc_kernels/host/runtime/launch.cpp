@@ -86,14 +86,16 @@ Launch::~Launch() { delete state_; }
 #if DSV4_HOST_CHECK
 
 GmAddress Launch::input(const void* data, uint64_t bytes, const char* name) {
-    state_->device.regions.add(data, bytes, false, name);
+    state_->device.arena.declare(data, bytes, false, name);
     return static_cast<GmAddress>(const_cast<void*>(data));
 }
 
 GmAddress Launch::output(void* data, uint64_t bytes, const char* name) {
-    state_->device.regions.add(data, bytes, true, name);
+    state_->device.arena.declare(data, bytes, true, name);
     return static_cast<GmAddress>(data);
 }
+
+GmAddress Launch::placed(GmAddress address) const { return state_->device.arena.placed(address); }
 
 int Launch::run(const std::function<void()>& body, char* error, size_t size) {
     if (state_->cores.empty() || state_->cores.size() > host::kMaxCores) {
@@ -106,18 +108,32 @@ int Launch::run(const std::function<void()>& body, char* error, size_t size) {
         core.monitor = state_->monitors.back().get();
     }
     int status = DSV4_OK;
+    std::string reason;
     try {
+        state_->device.arena.fill(state_->device.regions);
         host::Fibers fibers(state_->kernel, state_->cores, host::settings().seed);
         fibers.run([&] {
             body();
             host::monitor().at_end();
         });
     } catch (const host::Hazard& hazard) {
-        status = fail(DSV4_HAZARD, error, size, "%s", hazard.what());
+        status = DSV4_HAZARD;
+        reason = hazard.what();
     } catch (const std::exception& failure) {
-        status = fail(DSV4_LAUNCH_FAILED, error, size, "kernel %s: %s", state_->kernel, failure.what());
+        status = DSV4_LAUNCH_FAILED;
+        reason = host::text("kernel %s: %s", state_->kernel, failure.what());
     }
     for (host::Core& core : state_->cores) core.monitor = nullptr;
+    // Also after a failed run, whose reason the damage may be.
+    if (const std::string damage = state_->device.arena.damage(); !damage.empty()) {
+        status = DSV4_HAZARD;
+        reason += host::text("%skernel %s: %s", reason.empty() ? "" : "; ", state_->kernel, damage.c_str());
+    }
+    if (status == DSV4_OK) {
+        state_->device.arena.give_back();
+    } else {
+        fail(status, error, size, "%s", reason.c_str());
+    }
     total.blocks = state_->cores.size();
     for (const auto& monitor : state_->monitors) {
         const dsv4_counters& one = monitor->counters;

@@ -44,9 +44,12 @@ void Monitor::report(const char* kind, Where where, const std::string& rule) con
 }
 
 void Monitor::report(const LineFault& fault, const char* name, Where where) const {
+    const Region* region = device.regions.at_home(fault.address, kCacheLine);
+    const auto begin = static_cast<int64_t>(fault.address - region->home);
     report(fault.kind, where,
-           text("%s: the line at %s %s (last writer core %d)", name,
-                range(*this, Space::GM, fault.address, fault.address + kCacheLine).c_str(), fault.text, fault.writer));
+           text("%s: the line at GM bytes [%lld, %lld) of %s %s (last writer core %d)", name,
+                static_cast<long long>(begin), static_cast<long long>(begin + kCacheLine), region->name.c_str(),
+                fault.text, fault.writer));
 }
 
 void Monitor::access(Space space, const Access& later) {
@@ -123,16 +126,19 @@ Edge edge_from(pipe_t pipe) { return monitor().clock.publish(pipe); }
 void edge_to(pipe_t pipe, const Edge& edge) { monitor().clock.join(pipe, edge); }
 void barrier(pipe_t pipe) { monitor().clock.barrier(pipe); }
 
+uint8_t* placed(uint8_t* address) { return monitor().device.arena.placed(address); }
+
 void clean_cache(const GmView& view, bool entire, Where where) {
     Monitor& m = monitor();
     const auto address = reinterpret_cast<uint64_t>(view.data);
-    if (!entire && m.device.regions.find(address, address, address + 1) == nullptr) {
+    const Region* region = m.device.regions.find(address, address, address + 1);
+    if (!entire && region == nullptr) {
         refuse("GM out of bounds", where, "%s", "DataCacheCleanAndInvalid of an address in no tensor");
     }
     if (entire) {
         m.cache.clean_all();
     } else {
-        m.cache.clean(address);
+        m.cache.clean(region->home + (address - region->begin));
     }
 }
 

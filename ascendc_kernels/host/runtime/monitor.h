@@ -5,6 +5,7 @@
 #include <string>
 
 #include "abi.h"
+#include "arena.h"
 #include "cache.h"
 #include "clock.h"
 #include "hazard.h"
@@ -17,6 +18,7 @@ struct Device {
     Device(const char* kernel_name, bool autosync) : kernel(kernel_name), memory(Space::GM, autosync) {}
 
     const char* kernel;
+    Arena arena;
     Regions regions;
     History memory;
     SharedLines lines;

@@ -2,15 +2,14 @@
 
 namespace dsv4::host {
 
-void Regions::add(const void* data, uint64_t bytes, bool writable, const char* name) {
-    const auto begin = reinterpret_cast<uint64_t>(data);
-    for (Region& region : regions_) {
-        if (region.begin == begin && region.end == begin + bytes) {
-            region.writable |= writable;
+void Regions::add(const Region& region) {
+    for (Region& known : regions_) {
+        if (known.begin == region.begin && known.end == region.end) {
+            known.writable |= region.writable;
             return;
         }
     }
-    regions_.push_back({begin, begin + bytes, writable, name});
+    regions_.push_back(region);
 }
 
 const Region* Regions::find(uint64_t root, uint64_t begin, uint64_t end) const {
@@ -21,6 +20,13 @@ const Region* Regions::find(uint64_t root, uint64_t begin, uint64_t end) const {
         holder = &region;
     }
     return holder;
+}
+
+const Region* Regions::at_home(uint64_t home, uint64_t bytes) const {
+    for (const Region& region : regions_) {
+        if (home < region.home + (region.end - region.begin) && region.home < home + bytes) return &region;
+    }
+    return nullptr;
 }
 
 bool Regions::writable(uint64_t begin, uint64_t end) const {

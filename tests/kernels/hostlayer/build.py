@@ -9,7 +9,7 @@ from pathlib import Path
 KERNELS = Path(__file__).resolve().parents[3] / "ascendc_kernels"
 CASES = Path(__file__).resolve().parent / "cases"
 RUNTIME = ("fibers", "numbers", "transfer", "settings", "launch")
-CHECKER = ("monitor", "instruction", "history", "cache", "regions")
+CHECKER = ("monitor", "instruction", "history", "cache", "regions", "arena", "red_zone")
 COMPILER = os.environ.get("CXX", "g++")
 FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fvisibility=hidden"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

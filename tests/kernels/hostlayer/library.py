@@ -8,7 +8,7 @@ from pathlib import Path
 
 ERROR_BYTES = 1024
 MODES = ("strict", "autosync")
-OK, BAD_ARGUMENT, HAZARD = 0, 1, 2
+OK, BAD_ARGUMENT, HAZARD, LAUNCH_FAILED = 0, 1, 2, 3
 
 
 class Counters(ctypes.Structure):

@@ -59,6 +59,10 @@ FAULTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cast_round_mode": (("limit", "round mode"), BOTH),
     "gather_offset": (("UB out of bounds", "gather"), BOTH),
     "partial_overlap": (("operand overlap",), BOTH),
+    # Writes that no instruction reports.
+    "raw_write_after_end": (("red zone overwritten", "bytes [1024, 1025) after y, which has 1024"), BOTH),
+    "raw_write_before_start": (("red zone overwritten", "bytes [-1, 0) before y, which has 1024"), BOTH),
+    "raw_write_into_input": (("read-only tensor changed", "bytes [8, 12) of x, which has 1024"), BOTH),
     # Cores and the data cache.
     "dirty_at_end": (("dirty line left",), BOTH),
     "stale_line": (("stale data-cache line",), BOTH),

@@ -77,6 +77,7 @@ Edge edge_from(pipe_t pipe);
 void edge_to(pipe_t pipe, const Edge& edge);
 void barrier(pipe_t pipe);
 void clean_cache(const GmView& view, bool entire, Where where);
+uint8_t* placed(uint8_t* address);  // the launch's copy of a byte, for an address that a kernel finds in a table
 void sync_all(Where where);
 void sync_all_soft(const GmView& workspace, const UbView& local, int32_t used, Where where);
 void undefine(const Buffer& buffer);  // contents of a freshly allocated tensor are random
@@ -111,6 +112,7 @@ inline Edge edge_from(pipe_t) { return {}; }
 inline void edge_to(pipe_t, const Edge&) {}
 inline void barrier(pipe_t) {}
 inline void clean_cache(const GmView&, bool, Where) {}
+inline uint8_t* placed(uint8_t* address) { return address; }
 inline void sync_all(Where) { meet_all_cores(); }
 inline void sync_all_soft(const GmView&, const UbView&, int32_t, Where) { meet_all_cores(); }
 inline void undefine(const Buffer&) {}

@@ -13,9 +13,13 @@ class GlobalTensor {
 
     // size: elements; on the device informative only, here it also bounds every access.
     void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) {
-        view_ = {bytes(buffer), size * sizeof(T), bytes(buffer), true};
+        uint8_t* data = dsv4::host::placed(reinterpret_cast<uint8_t*>(buffer));
+        view_ = {data, size * sizeof(T), data, true};
     }
-    void SetGlobalBuffer(__gm__ T* buffer) { view_ = {bytes(buffer), 0, bytes(buffer), false}; }
+    void SetGlobalBuffer(__gm__ T* buffer) {
+        uint8_t* data = dsv4::host::placed(reinterpret_cast<uint8_t*>(buffer));
+        view_ = {data, 0, data, false};
+    }
 
     __gm__ T* GetPhyAddr(uint64_t offset = 0) const { return reinterpret_cast<T*>(view_.data) + offset; }
 
@@ -46,8 +50,6 @@ class GlobalTensor {
     const dsv4::host::GmView& view() const { return view_; }  // host layer only
 
  private:
-    static uint8_t* bytes(T* buffer) { return reinterpret_cast<uint8_t*>(buffer); }
-
     dsv4::host::GmView view_;
 };
 
