@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsv4_npu_tree.hooks.arg_groups import deepseek_v4_hook, speculative_hook
-from dsv4_npu_tree.hooks.hardware_backend.npu.dsv4 import dsv4_common_hooks
+from dsv4_npu_tree.hooks.hardware_backend.npu.dsv4 import dsv4_common_hooks, dsv4_rope
 from dsv4_npu_tree.hooks.kernels.ops.speculative import spec_tree
 from dsv4_npu_tree.hooks.managers import tokenizer_manager
 from dsv4_npu_tree.hooks.managers.scheduler_components import batch_result_processor, weight_updater
@@ -23,6 +23,7 @@ _MODULES = (
     deepseek_v4_hook,
     speculative_hook,
     dsv4_common_hooks,
+    dsv4_rope,
     spec_tree,
     allocation_sizing,
     deepseek_v4_memory_pool,
