@@ -110,7 +110,7 @@ def arena_start(rig, name: str) -> int | None:
 
 def committed_bytes(rig) -> dict[str, torch.Tensor]:
     """A copy of every row outside the arena."""
-    return {name: buffer[: arena_start(rig, name)].cpu().clone() for name, buffer in buffers(rig.pool).items()}
+    return {name: buffer[: arena_start(rig, name)].to("cpu", copy=True) for name, buffer in buffers(rig.pool).items()}
 
 
 def poison_arena(rig) -> None:
@@ -143,8 +143,9 @@ def commit_rows(rig, sequence, first: int, count: int) -> dict[str, torch.Tensor
     return {name: rows[_kind(name)] for name in buffers(pool)}
 
 
-def spoil(rig, sequence) -> None:
-    """Overwrite everything that a sequence holds, so that a reused page cannot remember it."""
+def held_rows(rig, sequence) -> dict[str, torch.Tensor]:
+    """Every row of every buffer that a sequence holds, the reserve of its next round included; C128 state rows
+    (SGLang clears those of a finished request) left out."""
     slot = rig.requests.req_to_token[sequence.row, : sequence.req.kv.kv_allocated_len].long()
     swa = rig.allocator.translate_loc_from_full_to_swa(slot)
     page, sidecar = rig.requests.c128_page_size, rig.requests.req_to_c128_sidecar[sequence.row].long()
@@ -153,6 +154,11 @@ def spoil(rig, sequence) -> None:
     rows["index_k"] = rows["index_scale"] = rows["c4"]
     state = next(s for s in rig.pool.compress_state_pools if s is not None and s.ratio == 4)
     rows["state_c4"] = rows["state_indexer"] = state.translate_from_swa_loc_to_state_loc(swa)
-    for name, buffer in buffers(rig.pool).items():
-        if _kind(name) != "state_c128":  # SGLang itself clears a finished request's C128 rows
-            buffer[rows[_kind(name)]] = float("nan") if buffer.is_floating_point() else 127
+    return {name: rows[_kind(name)] for name in buffers(rig.pool) if _kind(name) in rows}
+
+
+def spoil(rig, sequence) -> None:
+    """Overwrite everything that a sequence holds, so that a reused page cannot remember it."""
+    found = buffers(rig.pool)
+    for name, rows in held_rows(rig, sequence).items():
+        found[name][rows] = float("nan") if found[name].is_floating_point() else 127

@@ -10,7 +10,8 @@ INERT = -2  # parent of a node whose parent candidate was not selected
 
 @dataclass(frozen=True)
 class Tree:
-    """parents: parent of every node, -1 for the root, ``INERT`` for a node that hangs on nothing. Level order."""
+    """parents: parent of every node, -1 for the root, ``INERT`` for a node that hangs on nothing. Level order. A node
+    below an inert one is inert too."""
 
     parents: tuple[int, ...]
 
@@ -54,11 +55,12 @@ class Tree:
         parent_list = [-1] * (topk * (steps - 1) + 1 if steps > 1 else 0)
         ids: dict[int, int] = {}
         level = 1
+        placed = {0: 0}  # level of every node; an inert one has no depth of its own
         beams: dict[int, list[int]] = {}  # parent node -> [beam, children so far]
         for node in range(1, self.n):
             parent = self.parents[node]
-            depth = self.depth(node) if parent != INERT else max(level, 2)
-            assert depth >= level, "nodes must come in level order"
+            placed[node] = depth = placed[parent] + 1 if parent != INERT else max(level, 2)
+            assert level <= depth <= steps, "nodes must come in level order, no deeper than the steps"
             if depth > level:
                 level, beams = depth, {}
             if depth == 1:
@@ -87,6 +89,11 @@ def chain(n: int, steps: int) -> Tree:
 
 def star(n: int) -> Tree:
     return Tree((-1, *[0] * (n - 1)))
+
+
+def full(n: int) -> Tree:
+    """Two children a node, level by level."""
+    return Tree((-1, *((node - 1) // 2 for node in range(1, n))))
 
 
 def comb(n: int, steps: int) -> Tree:
