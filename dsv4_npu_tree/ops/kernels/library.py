@@ -16,7 +16,7 @@ _BAD_ARGUMENT, _HAZARD = 1, 2
 
 
 class HazardError(RuntimeError):
-    """The checking host build saw a kernel break a rule; outputs may be partly written."""
+    """The checking host build saw a kernel break a rule; the caller's tensors are as they were."""
 
 
 class Counters(ctypes.Structure):
