@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,40 @@ from typing import Any
 from demonstration.server import CHAIN, EAGER, PLAIN, REPOSITORY, SHARING, TREE, Server
 from prompts import Prompt
 
+HERE = Path(__file__).resolve().parent
 NEW_TOKENS = 64
 # Short chunks that do not divide 2048, so that a radix hit ends inside a chunk.
 SMALL_CHUNK = ("--chunked-prefill-size", "384")
+# Four draft forwards: beams are re-selected three times, and the deepest nodes depend on all of them.
+DEEP = (
+    *TREE[: TREE.index("--speculative-num-steps")],
+    *("--speculative-num-steps", "5", "--speculative-eagle-topk", "4", "--speculative-num-draft-tokens", "16"),
+)
+# 28 pages of window rows for fourteen requests of two to three each, next to a prefill that needs 24: requests wait,
+# are retracted, and push each other out of the cache. 28 pages of C128 entries, as many as these requests can need:
+# SGLang admits requests without counting those. It checks its page counts every round here, and the plugin in ledger/
+# counts the pools and fills freed pages with NaN.
+SMALL_POOLS = (
+    *("--max-total-tokens", "57344", "--swa-full-tokens-ratio", "0.0626", "--max-running-requests", "14"),
+    *("--chunked-prefill-size", "1024", "--sleep-on-idle"),
+)
+WATCHED = ("--enable-metrics", "--decode-log-interval", "1")
+WATCHING = {
+    "PYTHONPATH": os.pathsep.join(filter(None, (f"{HERE / 'ledger'}", f"{HERE.parent}", os.environ.get("PYTHONPATH")))),
+    "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
+    "SGLANG_CHECK_KV_PAGE_INVARIANTS": "1",
+    "SGLANG_ENABLE_TREE_CACHE_SANITY_CHECK": "1",
+}
 # Two attention-DP ranks; SGLang counts its slots after every batch of theirs, and ends the server if one is missing.
 ATTENTION_RANKS = ("--tp-size", "2", "--attn-dp-size", "2", *SHARING)
 ATTENTION_RANKS_ENV = {"NPU_TWIN_DEVICES": "2", "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1"}
 SERVERS: dict[str, dict[str, Any]] = {
     "plain": {"flags": (*PLAIN, *EAGER, *SHARING)},
     "tree": {"flags": SHARING, "launcher": (str(REPOSITORY / "tools" / "serve"),)},
+    "deep tree": {"flags": (*DEEP, *SHARING)},
     "chain": {"flags": (*CHAIN, *EAGER, *SHARING)},
     "small chunks": {"flags": (*TREE, *SMALL_CHUNK, *SHARING)},
+    "small pools": {"flags": (*TREE, *SMALL_POOLS, *WATCHED), "env": WATCHING},
     "two ranks": {"flags": (*TREE, "--tp-size", "2", *SHARING), "env": {"NPU_TWIN_DEVICES": "2"}},
     "two ranks, plain": {
         "flags": (*PLAIN, *EAGER, "--tp-size", "2", *SHARING),
@@ -32,6 +56,14 @@ SERVERS: dict[str, dict[str, Any]] = {
             "DSV4_TREE_CHECK": "1",
             "DSV4_TREE_PLANT_AT": "150",
             "PYTHONPATH": str(REPOSITORY / "tests" / "engine" / "planted"),
+        },
+    },
+    "shapes": {
+        "flags": (*TREE, *SHARING),
+        "env": {
+            "DSV4_TREE_SHAPES": "1:8/3/4 3:5/3/2 9:4/3/1",
+            "DSV4_TREE_DUMP": "{logs}/rounds",
+            "DSV4_TREE_CHECK": "1",
         },
     },
     "attention ranks": {"flags": (*TREE, *ATTENTION_RANKS), "env": ATTENTION_RANKS_ENV},
@@ -56,7 +88,7 @@ class Fleet:
     """``fleet[name]`` is a server that is ready. ``warm(names)`` starts some ahead of their use."""
 
     def __init__(self, logs: Path):
-        self._logs, self._pool = logs, ThreadPoolExecutor(2)
+        self.logs, self._pool = logs, ThreadPoolExecutor(2)
         self._starting: dict[str, Future[Server]] = {}
         self._servers: list[Server] = []
 
@@ -81,7 +113,9 @@ class Fleet:
             server.stop(patience=0)
 
     def _start(self, name: str) -> Server:
-        server = Server(log=self._logs / f"{name.replace(' ', '-')}.log", **SERVERS[name])
+        spec = SERVERS[name]
+        env = {key: value.replace("{logs}", str(self.logs)) for key, value in spec.get("env", {}).items()}
+        server = Server(log=self.logs / f"{name.replace(' ', '-')}.log", **{**spec, "env": env})
         self._servers.append(server)
         return server.wait()
 

@@ -22,7 +22,8 @@ class Prompt:
 
 
 @functools.cache
-def _text_ids() -> tuple[int, ...]:
+def manual() -> tuple[int, ...]:
+    """Token ids of the whole manual."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(default_model())
@@ -32,9 +33,9 @@ def _text_ids() -> tuple[int, ...]:
 
 def prompt(length: int, start: int = 0) -> Prompt:
     """``length`` tokens of the manual from token ``start`` on."""
-    ids = _text_ids()[start : start + length]
+    ids = manual()[start : start + length]
     if len(ids) < length:
-        raise ValueError(f"the manual has only {len(_text_ids())} tokens")
+        raise ValueError(f"the manual has only {len(manual())} tokens")
     return Prompt(f"{length}@{start}", ids)
 
 

@@ -1,0 +1,32 @@
+"""A floor under the accepted length: a draft that attends to the wrong rows, or a tree that loses its best nodes, keeps
+every text right and only costs tokens per forward."""
+
+from __future__ import annotations
+
+import pytest
+from acceptance import SHAPES, measure, recorded
+from demonstration.server import Server
+from fleet import SERVERS
+
+# Of the recorded length. The twin gives the same tokens every time, so only a change of draft or tree moves it, and
+# faults of the draft are small here: stale histories cost 1.2 % at n 8 and 0.1 % at n 16, a prefix tail that no draft
+# branch has a copy of 3.9 % at n 8.
+FLOOR = 0.99
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_accepted_length(name, fleet):
+    fleet.warm(*SHAPES)
+    found, expected = measure(fleet[name]), recorded()[name]
+    print(f"{name}: {found:.4f} tokens per forward, recorded {expected}")
+    assert found >= FLOOR * expected
+
+
+@pytest.mark.soak
+def test_stale_draft_histories_fall_below_the_floor(tmp_path):
+    """The control: beams that keep their rows when they are re-selected."""
+    spec = {**SERVERS["tree"], "env": {"DSV4_TREE_DRAFT_HISTORY": "stale"}}
+    with Server(log=tmp_path / "server.log", **spec) as server:
+        found, expected = measure(server.wait()), recorded()["tree"]
+    print(f"stale histories: {found:.4f} tokens per forward, recorded {expected}")
+    assert found < FLOOR * expected
