@@ -1,0 +1,84 @@
+"""The replay that `tools/bench_acceptance` measures with against rounds of a server: same trees, same accepted lengths.
+
+The server runs in bfloat16 and the replay in fp32, so a candidate that is nearly level with another may change places.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from acceptance_bench.attention import use_row_attention
+from acceptance_bench.drafting import candidates, roots
+from acceptance_bench.scoring import as_drafted
+from acceptance_bench.selection import accepted, select
+from acceptance_bench.text import Text, prompts, read
+from acceptance_bench.walk import walk
+from demonstration.server import DRAFT_TOKENS, SHARING, STEPS, TOPK, TREE, Server
+
+from dsv4_npu_tree.inspect.dump import load_round
+from dsv4_npu_tree.inspect.record import RequestRound
+from tools.tiny_checkpoint import MODEL_DIR, hf_model, nextn_model
+
+pytestmark = pytest.mark.engine
+
+LENGTHS, NEW_TOKENS = (20, 63, 96, 126, 140, 250), 64
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> list[tuple[list[int], int, list[RequestRound]]]:
+    """Prompt and answer of a few requests, the prompt's length, the rounds; alone in the server one after the other."""
+    folder = tmp_path_factory.mktemp("rounds")
+    answers = []
+    flags = (*TREE, *SHARING)
+    with Server(flags, folder / "server.log", model=str(MODEL_DIR), env={"DSV4_TREE_DUMP": str(folder)}) as server:
+        server.wait()
+        for number, length in enumerate(LENGTHS):
+            ids = prompts("measure", len(LENGTHS), length)[number].tolist()
+            sampling = {"temperature": 0, "max_new_tokens": NEW_TOKENS, "ignore_eos": True}
+            known = set(folder.glob("round-*.json"))
+            answer = server.generate(ids, sampling_params=sampling)
+            files = sorted(set(folder.glob("round-*.json")) - known)
+            answers.append((ids + answer["output_ids"], length, [load_round(f).requests[0] for f in files]))
+    return answers
+
+
+def paths(r: RequestRound) -> set[tuple[int, ...]]:
+    """The tree as the tokens from each node up to the root's child: no matter in which order the nodes came."""
+    path: list[tuple[int, ...]] = [()]
+    for node in range(1, r.n):
+        path.append((*path[r.parent[node]], r.token[node]))
+    return set(path[1:])
+
+
+@torch.no_grad()
+def test_rounds_of_a_server(served, record_property):
+    target = hf_model(MODEL_DIR)
+    draft = use_row_attention(nextn_model(MODEL_DIR, target))
+    compared = same_length = same_tree = 0
+    tokens: list[int] = []  # of the server's rounds
+    forwards, given = 0, 0  # of the replay's own walk
+    for ids, length, rounds in served:
+        text: Text = read(target, torch.tensor([ids]), length)
+        where = roots(text, STEPS)
+        found = candidates(draft, text, where, TOPK, STEPS, as_drafted)
+        lengths, selected = accepted(found, DRAFT_TOKENS, text)[0], select(found, DRAFT_TOKENS)[0]
+        mine = walk(lengths[None])
+        forwards, given = forwards + int(mine.forwards), given + int(mine.tokens)
+        assert rounds[0].prefix == length
+        judged = [r for r in rounds if r.prefix - length < len(where)]
+        assert len(judged) >= NEW_TOKENS // (STEPS + 1) - 1
+        for r in judged:
+            at = r.prefix - length
+            assert r.token[0] == ids[r.prefix]
+            compared += 1
+            tokens.append(len(r.accepted))
+            same_length += len(r.accepted) - 1 == int(lengths[at])
+            same_tree += paths(r) == {found.path(0, at, c) for c in selected[at].tolist()}
+    ours, theirs = given / forwards, sum(tokens) / compared
+    line = f"{compared} rounds, {same_length} of equal length, {same_tree} equal trees; {theirs:.3f} and {ours:.3f}"
+    print(line, "tokens per forward")
+    record_property("agreement", line)
+    assert compared >= 100
+    assert same_length >= 0.95 * compared, line
+    assert same_tree >= 0.7 * compared, line
+    assert abs(ours - theirs) <= 0.02 * theirs, line
