@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsv4_npu_tree.hooks.arg_groups import deepseek_v4_hook, speculative_hook
 from dsv4_npu_tree.hooks.hardware_backend.npu.dsv4 import dsv4_common_hooks, dsv4_rope
 from dsv4_npu_tree.hooks.kernels.ops.speculative import spec_tree
-from dsv4_npu_tree.hooks.managers import tokenizer_manager
+from dsv4_npu_tree.hooks.managers import schedule_batch, tokenizer_manager
 from dsv4_npu_tree.hooks.managers.scheduler_components import batch_result_processor, weight_updater
 from dsv4_npu_tree.hooks.mem_cache import allocation_sizing, deepseek_v4_memory_pool, kv_cache_configurator
 from dsv4_npu_tree.hooks.model_executor import pool_configurator
@@ -34,6 +34,7 @@ _MODULES = (
     eagle_worker_common,
     eagle_worker_v2,
     spec_utils,
+    schedule_batch,
     tokenizer_manager,
     batch_result_processor,
     weight_updater,
