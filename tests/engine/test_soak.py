@@ -41,6 +41,8 @@ def check_conserved(count: dict) -> None:
         assert free == different == every, f"{kind}: {free} free, {different} different ones, of {every}"
     for kind in ("c128 references", "sidecar pages", "swa slots mapped"):
         assert count[kind] == 0, f"{count[kind]} {kind} left"
+    assert count["cached tokens"] == [0, 0]
+    assert all(rows > 0 for rows in count["overwritten"].values()), "freed pages were not overwritten"
 
 
 def check(soak: Soak, *, ties: float) -> Evidence:

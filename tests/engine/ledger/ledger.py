@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 _pools: list[Any] = []
 _kinds: dict[int, str] = {}  # id of an allocator -> kind; known from the first flush on
 _evicted = {"full": 0, "swa": 0}  # tokens that made room for others
+_overwritten = dict.fromkeys(freelist.KINDS, 0)  # rows of freed pages, over all buffers
 
 
 def register() -> None:
@@ -42,7 +43,7 @@ def _freed(allocator, *page_ids: torch.Tensor) -> None:
     kind = _kinds.get(id(allocator))
     for pages in page_ids if kind is not None else ():
         for pool in _pools:
-            freelist.fill(pool, kind, pages.long())
+            _overwritten[kind] += freelist.fill(pool, kind, pages.long())
 
 
 def _evicting(result, *args, **kwargs) -> None:
@@ -55,9 +56,10 @@ def _flushed(original, scheduler, *args, **kwargs) -> bool:
 
     allocator = scheduler.token_to_kv_pool_allocator
     if scheduler.is_fully_idle():
-        evicted = dict(_evicted)
+        counts: dict[str, Any] = {"evicted": dict(_evicted), "overwritten": dict(_overwritten)}
         scheduler.tree_cache.evict(EvictParams(num_tokens=_PLENTY, swa_num_tokens=_PLENTY))
-        logger.info("%s%s", MARK, json.dumps({"evicted": evicted, **_count(scheduler, allocator)}))
+        counts |= _count(scheduler, allocator)
+        logger.info("%s%s", MARK, json.dumps(counts))
     done = original(scheduler, *args, **kwargs)
     if done:
         _kinds.update({id(freelist.part(allocator, kind)): kind for kind in freelist.KINDS})
