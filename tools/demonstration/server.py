@@ -145,6 +145,10 @@ class Server:
         with urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=120):
             pass
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def alive(self) -> bool:
         return self._process.poll() is None
 
