@@ -10,6 +10,7 @@ from .snapshot import State, live_state
 
 ROW_TOLERANCE = 1e-4
 REQUESTS_AT_ONCE = 8
+TOKENS_AT_ONCE = 1500  # the twin's memory grows with them
 PAGE = 128
 
 
@@ -38,13 +39,14 @@ def first_of(differs: torch.Tensor) -> tuple[int, ...]:
 def _at_once(rig, prompts: list[list[int]]) -> int:
     """How many of the first prompts fit the free request rows, slots and C128 pages, as SGLang reckons before it
     allocates: a page more than a prompt fills."""
-    page = rig.requests.c128_page_size
+    page, tokens = rig.requests.c128_page_size, 0
     room = min(rig.allocator.full_available_size(), rig.allocator.swa_available_size())
     pages, count = rig.allocator.c128_attn_allocator.available_size() // page, 0
     for prompt in prompts[: min(REQUESTS_AT_ONCE, rig.requests.available_size())]:
         room -= len(prompt) + PAGE
         pages -= -(-len(prompt) // (PAGE * page))
-        if min(room, pages) < 0:
+        tokens += len(prompt)
+        if min(room, pages) < 0 or (count and tokens > TOKENS_AT_ONCE):
             break
         count += 1
     assert count, f"no room for a prompt of {len(prompts[0])} tokens"
