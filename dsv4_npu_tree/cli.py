@@ -59,9 +59,10 @@ def _explain(options: argparse.Namespace) -> int:
 def _advise(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from dsv4_npu_tree.advice.advisor import Setting, load_profile
+    from dsv4_npu_tree.advice.advisor import Setting
     from dsv4_npu_tree.advice.card import CARDS
     from dsv4_npu_tree.advice.cost import ModelCost
+    from dsv4_npu_tree.advice.profile import load_profile
     from dsv4_npu_tree.advice.report import report
 
     try:

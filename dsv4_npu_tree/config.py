@@ -16,12 +16,14 @@ MAX_TOPK = 16
 MAX_BRANCHES = 16  # default cap of branches per request
 DEFAULT_RUNNING_REQUESTS = 32  # per attention-DP rank: the arena grows with it
 BLOCK_ROWS = (16, 32, 64, 128)
+MAX_SCORE_EXPONENT = 16.0
 
 ENV_BLOCK_ROWS = "DSV4_TREE_BLOCK_ROWS"
 ENV_MAX_BRANCHES = "DSV4_TREE_MAX_BRANCHES"
 ENV_CHECK = "DSV4_TREE_CHECK"
 ENV_SHAPES = "DSV4_TREE_SHAPES"
 ENV_HISTORY = "DSV4_TREE_DRAFT_HISTORY"
+ENV_SCORE_EXPONENT = "DSV4_TREE_SCORE_EXPONENT"
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,21 @@ def stale_history() -> bool:
     if history not in ("exact", "stale"):
         raise ValueError(f"{ENV_HISTORY}={history!r}: choose exact or stale")
     return history == "stale"
+
+
+def score_exponent() -> float | None:
+    """DSV4_TREE_SCORE_EXPONENT: the exponent of tree/scores.py, or None if it is not set: paths are ranked by the
+    product of draft probabilities. Raises ValueError."""
+    text = os.environ.get(ENV_SCORE_EXPONENT)
+    if text is None:
+        return None
+    try:
+        exponent = float(text)
+    except ValueError:
+        raise ValueError(f"{ENV_SCORE_EXPONENT}={text!r} is not a number") from None
+    if not 0.0 < exponent <= MAX_SCORE_EXPONENT:
+        raise ValueError(f"{ENV_SCORE_EXPONENT}={text}: choose a number above 0, up to {MAX_SCORE_EXPONENT:g}")
+    return exponent
 
 
 def _spec_refusals(cfg: Any) -> Iterator[str]:
@@ -238,6 +255,7 @@ def _environment_refusals(cfg: Any) -> list[str]:
         )
         check_every()
         stale_history()
+        score_exponent()
         # what is no number is refused with its flag
         shape = cfg.speculative_num_draft_tokens, cfg.speculative_num_steps, cfg.speculative_eagle_topk
         table = shape_table(*shape) if all(shape) else None

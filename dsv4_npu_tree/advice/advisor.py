@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from dsv4_npu_tree.advice.card import Card
 from dsv4_npu_tree.advice.cost import ForwardCost, ModelCost
+from dsv4_npu_tree.advice.profile import Measured
 from dsv4_npu_tree.tree.shapes import Shape, ShapeTable
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A shape with its accepted tokens per target forward, as tools/bench_acceptance measured it."""
-
-    shape: Shape
-    tokens: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -36,27 +24,6 @@ class Setting:
     def seconds(self, cost: ForwardCost) -> float:
         compute = cost.operations / (self.card.tflops * 1e12 * self.cards)
         return max(compute, cost.bytes / (self.card.bandwidth * 1e12 * self.cards)) + self.overhead
-
-
-def load_profile(path: str | Path) -> list[Measured]:
-    """The shapes of an acceptance profile. Raises ValueError on anything else."""
-    try:
-        data: dict[str, Any] = json.loads(Path(path).read_text())
-        found = [
-            Measured(Shape(e["n"], e["steps"], e["topk"]), e["tokens_per_forward"], e["low"], e["high"])
-            for e in data["shapes"]
-        ]
-        for one in found:
-            fault = one.shape.fault(one.shape)
-            if fault is not None or not 1 <= one.tokens <= one.shape.steps + 1:
-                raise ValueError(fault or f"shape {one.shape} cannot accept {one.tokens} tokens per forward")
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no acceptance profile of tools/bench_acceptance: {error!r}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if not found:
-        raise ValueError(f"{path} holds no shape")
-    return found
 
 
 def round_seconds(model: ModelCost, setting: Setting, shape: Shape, batch: int) -> float:

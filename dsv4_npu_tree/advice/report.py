@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dsv4_npu_tree.advice.advisor import (
-    Measured,
     Setting,
     best,
     best_of_rows,
@@ -13,12 +12,14 @@ from dsv4_npu_tree.advice.advisor import (
     table,
 )
 from dsv4_npu_tree.advice.cost import ModelCost
+from dsv4_npu_tree.advice.profile import Gain, Profile
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-def report(model: ModelCost, setting: Setting, shapes: list[Measured], most: int) -> str:
+def report(model: ModelCost, setting: Setting, profile: Profile, most: int) -> str:
     """Assumptions, the best shape per number of rows, the best shape per batch size, and the two settings."""
+    shapes = profile.shapes
     found = table(model, setting, shapes, most)
     launch = launch_shape(found)
     card = setting.card
@@ -33,11 +34,12 @@ def report(model: ModelCost, setting: Setting, shapes: list[Measured], most: int
         "  acceptance of the profile, which holds for its text and its draft",
         "",
         "accepted tokens per target forward (measured), best shape per number of verify rows",
-        "  n   shape n/S/K   tokens   interval",
+        "  n   shape n/S/K   tokens   interval         more than the best chain of as many rows",
     ]
     for one in best_of_rows(shapes):
-        kind = "  chain" if one.shape.topk == 1 else ""
-        lines.append(f"  {one.shape.n:<3} {one.shape!s:<12}  {one.tokens:.3f}    {one.low:.3f} .. {one.high:.3f}{kind}")
+        interval = f"{one.low:.3f} .. {one.high:.3f}"
+        more = "is a chain" if one.shape.topk == 1 else _gain(one.over_chain)
+        lines.append(f"  {one.shape.n:<3} {one.shape!s:<12}  {one.tokens:.3f}    {interval}   {more}".rstrip())
     lines += ["", "modelled tokens per second and request", "  batch   no speculation   best shape     rate    factor"]
     for batch in (b for b in BATCHES if b <= most):
         one, plain = best(model, setting, shapes, batch), plain_rate(model, setting, batch)
@@ -51,4 +53,10 @@ def report(model: ModelCost, setting: Setting, shapes: list[Measured], most: int
         f"--speculative-eagle-topk {launch.topk}",
         f'  DSV4_TREE_SHAPES="{found}"',
     ]
+    if profile.exponent is not None:
+        lines.append(f"  DSV4_TREE_SCORE_EXPONENT={profile.exponent:g}")
     return "\n".join(lines)
+
+
+def _gain(found: Gain | None) -> str:
+    return "" if found is None else f"{found.gain:+.3f} ({found.low:+.3f} .. {found.high:+.3f}), S = {found.steps}"

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1] / "tools")] if __name__ == "__main__" else []
@@ -30,12 +31,15 @@ def prompts() -> list[Prompt]:
     return [prompt(length, 9_000 + 10_300 * number) for number, length in enumerate(lengths)]
 
 
-def measure(server: Server) -> float:
-    """Tokens per target forward over all prompts: one, and the accepted drafts."""
+def answers(server: Server, **fields: Any) -> list[dict[str, Any]]:
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda p: greedy(server, p, NEW_TOKENS)["meta_info"], prompts()))
-    forwards = sum(meta["spec_verify_ct"] for meta in answers)
-    return 1 + sum(meta["spec_num_correct_drafts"] for meta in answers) / forwards
+        return list(pool.map(lambda p: greedy(server, p, NEW_TOKENS, **fields), prompts()))
+
+
+def tokens_per_forward(found: list[dict[str, Any]]) -> float:
+    """Over all prompts: one, and the accepted drafts."""
+    forwards = sum(answer["meta_info"]["spec_verify_ct"] for answer in found)
+    return 1 + sum(answer["meta_info"]["spec_num_correct_drafts"] for answer in found) / forwards
 
 
 def recorded() -> dict[str, float]:
@@ -46,7 +50,7 @@ def main() -> None:
     found = {}
     for name in SHAPES:
         with tempfile.TemporaryDirectory() as folder, Server(log=Path(folder, "log"), **SERVERS[name]) as server:
-            found[name] = round(measure(server.wait()), 4)
+            found[name] = round(tokens_per_forward(answers(server.wait())), 4)
         print(f"{name}: {found[name]}, recorded {recorded().get(name)}", flush=True)
     if "--record" in sys.argv:
         RECORD.write_text(json.dumps(found, indent=2) + "\n")

@@ -13,7 +13,9 @@ _READY = "The server is fired up"
 _ROUND = re.compile(r"Decode batch.*#running-req: (\d+), #full token: (\d+).*#swa token: (\d+)")
 _RETRACTED = re.compile(r"#retracted_reqs: (\d+)")
 # A line that names an exception, a leak or an error; a client that hung up is logged as one.
-_TROUBLE = re.compile(r"Traceback|Error\b|Exception\b|[Ll]eak|ERROR\b|violat|double free|use-after-free|out of memory")
+_TROUBLE = re.compile(
+    r"Traceback|Error\b|Exception\b|[Ll]eak|ERROR\b|double free|use-after-free|[Oo]ut of memory|OOM|dsv4_tree check:"
+)
 _HUNG_UP = "Request is disconnected from the client side"
 
 

@@ -40,11 +40,14 @@ ATTENTION_RANKS_ENV = {"NPU_TWIN_DEVICES": "2", "SGLANG_ENABLE_STRICT_MEM_CHECK_
 SERVERS: dict[str, dict[str, Any]] = {
     "plain": {"flags": (*PLAIN, *EAGER, *SHARING)},
     "tree": {"flags": SHARING, "launcher": (str(REPOSITORY / "tools" / "serve"),)},
-    "deep tree": {"flags": (*DEEP, *SHARING)},
+    "deep tree": {"flags": (*DEEP, *SHARING), "env": {"DSV4_TREE_SCORE_EXPONENT": "2.2"}},
     "chain": {"flags": (*CHAIN, *EAGER, *SHARING)},
     "small chunks": {"flags": (*TREE, *SMALL_CHUNK, *SHARING)},
     "small pools": {"flags": (*TREE, *SMALL_POOLS, *WATCHED), "env": WATCHING},
-    "two ranks": {"flags": (*TREE, "--tp-size", "2", *SHARING), "env": {"NPU_TWIN_DEVICES": "2"}},
+    "two ranks": {
+        "flags": (*TREE, "--tp-size", "2", *SHARING),
+        "env": {"NPU_TWIN_DEVICES": "2", "DSV4_TREE_CHECK": "1"},
+    },
     "two ranks, plain": {
         "flags": (*PLAIN, *EAGER, "--tp-size", "2", *SHARING),
         "env": {"NPU_TWIN_DEVICES": "2"},

@@ -5,15 +5,18 @@ The server runs in bfloat16 and the replay in fp32, so a candidate that is nearl
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from acceptance_bench.attention import use_row_attention
 from acceptance_bench.drafting import candidates, roots
-from acceptance_bench.scoring import as_drafted
+from acceptance_bench.scoring import as_drafted, sharpened
 from acceptance_bench.selection import accepted, select
 from acceptance_bench.text import Text, prompts, read
 from acceptance_bench.walk import walk
-from demonstration.server import DRAFT_TOKENS, SHARING, STEPS, TOPK, TREE, Server
+from demonstration.server import SHARING, TREE, Server
+from fleet import DEEP
 
 from dsv4_npu_tree.inspect.dump import load_round
 from dsv4_npu_tree.inspect.record import RequestRound
@@ -24,13 +27,11 @@ pytestmark = pytest.mark.engine
 LENGTHS, NEW_TOKENS = (20, 63, 96, 126, 140, 250), 64
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory) -> list[tuple[list[int], int, list[RequestRound]]]:
+def serve(folder: Path, flags: tuple[str, ...], **settings: str) -> list[tuple[list[int], int, list[RequestRound]]]:
     """Prompt and answer of a few requests, the prompt's length, the rounds; alone in the server one after the other."""
-    folder = tmp_path_factory.mktemp("rounds")
     answers = []
-    flags = (*TREE, *SHARING)
-    with Server(flags, folder / "server.log", model=str(MODEL_DIR), env={"DSV4_TREE_DUMP": str(folder)}) as server:
+    env = {"DSV4_TREE_DUMP": str(folder), **settings}
+    with Server((*flags, *SHARING), folder / "server.log", model=str(MODEL_DIR), env=env) as server:
         server.wait()
         for number, length in enumerate(LENGTHS):
             ids = prompts("measure", len(LENGTHS), length)[number].tolist()
@@ -50,8 +51,17 @@ def paths(r: RequestRound) -> set[tuple[int, ...]]:
     return set(path[1:])
 
 
+@pytest.mark.parametrize(
+    ("flags", "exponent"),
+    [pytest.param(TREE, None, marks=pytest.mark.soak, id="as drafted"), pytest.param(DEEP, 2.2, id="sharpened")],
+)
 @torch.no_grad()
-def test_rounds_of_a_server(served, record_property):
+def test_rounds_of_a_server(flags, exponent, tmp_path, record_property):
+    served = serve(tmp_path, flags, **({} if exponent is None else {"DSV4_TREE_SCORE_EXPONENT": str(exponent)}))
+    score = as_drafted if exponent is None else sharpened(exponent)
+    steps, topk, nodes = (
+        int(flags[flags.index(f"--speculative-{name}") + 1]) for name in ("num-steps", "eagle-topk", "num-draft-tokens")
+    )
     target = hf_model(MODEL_DIR)
     draft = use_row_attention(nextn_model(MODEL_DIR, target))
     compared = same_length = same_tree = 0
@@ -59,14 +69,14 @@ def test_rounds_of_a_server(served, record_property):
     forwards, given = 0, 0  # of the replay's own walk
     for ids, length, rounds in served:
         text: Text = read(target, torch.tensor([ids]), length)
-        where = roots(text, STEPS)
-        found = candidates(draft, text, where, TOPK, STEPS, as_drafted)
-        lengths, selected = accepted(found, DRAFT_TOKENS, text)[0], select(found, DRAFT_TOKENS)[0]
+        where = roots(text, steps)
+        found = candidates(draft, text, where, topk, steps, score)
+        lengths, selected = accepted(found, nodes, text)[0], select(found, nodes)[0]
         mine = walk(lengths[None])
         forwards, given = forwards + int(mine.forwards), given + int(mine.tokens)
         assert rounds[0].prefix == length
         judged = [r for r in rounds if r.prefix - length < len(where)]
-        assert len(judged) >= NEW_TOKENS // (STEPS + 1) - 1
+        assert len(judged) >= NEW_TOKENS // (steps + 1) - 1
         for r in judged:
             at = r.prefix - length
             assert r.token[0] == ids[r.prefix]
@@ -78,7 +88,7 @@ def test_rounds_of_a_server(served, record_property):
     line = f"{compared} rounds, {same_length} of equal length, {same_tree} equal trees; {theirs:.3f} and {ours:.3f}"
     print(line, "tokens per forward")
     record_property("agreement", line)
-    assert compared >= 100
+    assert compared >= 90
     assert same_length >= 0.95 * compared, line
     assert same_tree >= 0.7 * compared, line
     assert abs(ours - theirs) <= 0.02 * theirs, line

@@ -90,12 +90,12 @@ def test_short_soak(servers, tally):
     time.sleep(2)  # nothing to do: the scheduler checks its memory
     soak.wave(traffic.crowd(15))
     soak.tally(tally, "small pools, short soak")
-    check(soak, ties=0.1)
+    check(soak, ties=0.05)
 
 
 @pytest.mark.soak
 def test_soak(servers, tally):
-    """Until 1000 rounds have run, at whatever mix the seed gives."""
+    """Until 1000 rounds have run. DSV4_TREE_CHECK=1 in the environment reaches the server."""
     soak, traffic = Soak(*servers, "soak"), Traffic(seed=2)
     soak.server.flush()
     soak.wave(traffic.to_the_limit())
@@ -107,7 +107,7 @@ def test_soak(servers, tally):
         soak.wave([*traffic.shared(2), *traffic.mixed(1)])
     soak.wave(traffic.to_the_limit())
     soak.tally(tally, "small pools, soak")
-    evidence = check(soak, ties=0.1)
+    evidence = check(soak, ties=0.02)
     assert evidence.swa_evicted > 4096
     limits = [v for v in soak.verdicts if v.ask.kind == "context limit"]
     assert all(len(v.ask.ids) + len(v.answer["output_ids"]) == 8190 for v in limits)

@@ -7,17 +7,16 @@ import json
 import pytest
 
 from dsv4_npu_tree.advice.advisor import (
-    Measured,
     Setting,
     best,
     best_of_rows,
     launch_shape,
-    load_profile,
     round_seconds,
     table,
 )
 from dsv4_npu_tree.advice.card import CARDS
 from dsv4_npu_tree.advice.cost import ModelCost
+from dsv4_npu_tree.advice.profile import Gain, Measured, Profile, load_profile
 from dsv4_npu_tree.cli import main
 from dsv4_npu_tree.tree.shapes import Shape, ShapeTable
 
@@ -53,7 +52,7 @@ PRO = {
 }
 SHAPES = [
     Measured(Shape(4, 3, 1), 2.5, 2.4, 2.6),
-    Measured(Shape(8, 5, 3), 3.1, 3.0, 3.2),
+    Measured(Shape(8, 5, 3), 3.1, 3.0, 3.2, Gain(7, 0.2, 0.125, 0.25)),
     Measured(Shape(8, 7, 1), 2.9, 2.8, 3.0),
     Measured(Shape(32, 7, 4), 3.6, 3.5, 3.7),
 ]
@@ -122,9 +121,10 @@ def files(tmp_path):
     entries = [
         {"n": m.shape.n, "steps": m.shape.steps, "topk": m.shape.topk, "tokens_per_forward": m.tokens}
         | {"low": m.low, "high": m.high}
+        | ({"over_best_chain": vars(m.over_chain)} if m.over_chain else {})
         for m in SHAPES
     ]
-    (tmp_path / "profile.json").write_text(json.dumps({"shapes": entries}))
+    (tmp_path / "profile.json").write_text(json.dumps({"shapes": entries, "score_exponent": 2.25}))
     return tmp_path
 
 
@@ -135,6 +135,8 @@ def test_advise_says_what_it_is_and_proposes_flags(files, capsys):
         "A model, not a measurement",
         "arXiv:2506.12708",
         "DSV4_TREE_SHAPES=",
+        "DSV4_TREE_SCORE_EXPONENT=2.25",
+        "+0.200 (+0.125 .. +0.250), S = 7",
         "8/5/3",
         "8192 tokens of context",
     ):
@@ -142,7 +144,7 @@ def test_advise_says_what_it_is_and_proposes_flags(files, capsys):
     proposed = shown.split('DSV4_TREE_SHAPES="')[1].split('"')[0]
     n, steps, topk = (int(word) for word in shown.split("--speculative-")[1:] for word in [word.split()[1]])
     ShapeTable.parse(proposed, Shape(n, steps, topk))
-    assert load_profile(files / "profile.json") == SHAPES
+    assert load_profile(files / "profile.json") == Profile(SHAPES, 2.25)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,9 @@ def test_bad_arguments_are_named(files, arguments, reason, capsys):
             '{"shapes": [{"n": 8, "steps": 3, "topk": 4, "tokens_per_forward": 9, "low": 1, "high": 3}]}',
             "cannot accept 9",
         ),
+        (json.dumps({"shapes": [ENTRY], "score_exponent": 99}), "score_exponent 99"),
+        (json.dumps({"shapes": [{**ENTRY, "over_best_chain": {"steps": 3}}]}), "no acceptance profile"),
+        ("[1]", "no acceptance profile"),
     ],
 )
 def test_bad_profiles_are_named(files, text, reason, capsys):

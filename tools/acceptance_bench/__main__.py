@@ -17,12 +17,14 @@ from acceptance_bench.fitting import SCORINGS, Fitted, fit
 from acceptance_bench.policies import Policy, Shape, run
 from acceptance_bench.profile import Observations, observe, profile
 from acceptance_bench.reliability import Bin, reliability
-from acceptance_bench.results import Measured, Row, rows
+from acceptance_bench.results import Measured, rows, shape_entries
 from acceptance_bench.table import reliability_table, table
 from acceptance_bench.text import Text, continued, prompts, read
+from dsv4_npu_tree.config import MAX_STEPS
 from tools.tiny_checkpoint import MODEL_DIR, hf_model, nextn_model
 
 DEPTHS, RANKS = 8, 8  # of the profile
+SERVED = ("as drafted", "sharpened")  # scorings of the plugin; the others are only measured
 BATCH = 15  # texts at a time: some hundred megabytes
 
 
@@ -59,13 +61,13 @@ def shapes(arguments: argparse.Namespace) -> list[Shape]:
 
 def measure(
     pair: Pair, texts: Sequence[Text], arguments: argparse.Namespace, fitted: dict[tuple[str, int], Fitted]
-) -> list[Row]:
+) -> Measured:
     measured: Measured = {}
     for policy in policies(arguments, fitted, max(arguments.steps)):
         say(f"topk {policy.topk}, {policy.steps} steps, {policy.scoring}, {policy.history} histories")
         for shape, walk in run(pair.draft, texts, policy, shapes(arguments), arguments.tokens).items():
             measured[policy, shape] = walk
-    return rows(measured, arguments.nodes, arguments.prompts)
+    return measured
 
 
 def observations(pair: Pair, texts: Sequence[Text], ranks: int) -> Observations:
@@ -84,11 +86,20 @@ def calibration(
     return found
 
 
-def write_profile(path: Path, seen: Observations) -> None:
-    """One line per key."""
-    exponents = {k: fit("sharpened", seen, k).constants["exponent"] for k in range(2, RANKS + 1)}
-    found = {**profile(seen.best(RANKS)), "sharpening_exponent_by_topk": exponents}
-    path.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}\n")
+def write_profile(path: Path, seen: Observations, measured: Measured, arguments: argparse.Namespace) -> None:
+    """One line per key and per shape. Shapes are those of the last scoring that a server has."""
+    found = {**profile(seen.best(RANKS)), "prompts": arguments.prompts}
+    if measured:
+        scoring = [name for name in arguments.scoring if name in SERVED][-1]
+        if scoring == "sharpened":
+            found["score_exponent"] = fit("sharpened", seen, RANKS).constants["exponent"]
+        every = rows(measured, sorted({*range(2, MAX_STEPS + 2), *arguments.nodes}), arguments.prompts)
+        lines = ",\n".join(f" {json.dumps(entry)}" for entry in shape_entries(every, scoring))
+        shapes = f'"shapes": [\n{lines}\n],\n'
+    else:
+        shapes = ""
+    keys = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items())
+    path.write_text("{\n" + shapes + keys + "\n}\n")
 
 
 def parse() -> argparse.Namespace:
@@ -115,7 +126,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--profile", type=Path, help="write the acceptance profile of the pair to this file")
     parser.add_argument("--svg", type=Path, help="write a plot to this file")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.profile and not set(SERVED) & set(arguments.scoring):
+        parser.error(f"--profile: shapes are those of a scoring that a server has, {' or '.join(SERVED)}")
+    return arguments
 
 
 def main() -> None:
@@ -126,14 +140,17 @@ def main() -> None:
     ranks = max(RANKS, *arguments.topk)
     say("greedy text to fit on")
     seen = observations(pair, pair.texts("fit", arguments.fit_prompts, DEPTHS), ranks)
-    if arguments.profile:
-        write_profile(arguments.profile, seen)
     if not arguments.nodes:
+        if arguments.profile:
+            write_profile(arguments.profile, seen, {}, arguments)
         return
     fitted = {(name, k): fit(name, seen, k) for name in arguments.scoring for k in arguments.topk}
     say("greedy text to measure on")
     texts = pair.texts("measure", arguments.prompts, max(DEPTHS, *arguments.nodes, *arguments.steps))
-    found = measure(pair, texts, arguments, fitted)
+    measured = measure(pair, texts, arguments, fitted)
+    found = rows(measured, arguments.nodes, arguments.prompts)
+    if arguments.profile:
+        write_profile(arguments.profile, seen, measured, arguments)
     paths = calibration(pair, texts, arguments, fitted) if arguments.reliability else {}
     if arguments.svg:
         arguments.svg.write_text(plot.svg(found))

@@ -14,6 +14,9 @@ from acceptance_bench.drafting import Score
 from acceptance_bench.profile import Observations
 from acceptance_bench.scoring import CEILING, FLOOR
 
+# Candidates that the exponent is fitted on, whatever the topk of a tree: a server has one DSV4_TREE_SCORE_EXPONENT.
+SHARED = 4
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -32,6 +35,7 @@ def _as_drafted(seen: Observations) -> Fitted:
 
 
 def _sharpened(seen: Observations) -> Fitted:
+    seen = seen.best(SHARED)
     (exponent,) = _fit(lambda log_exponent: scoring.sharpened(log_exponent.exp()), [0.7], seen)
     constants = {"exponent": _short(exponent.exp())}
     return Fitted(scoring.sharpened(**constants), constants)

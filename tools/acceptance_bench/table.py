@@ -11,10 +11,14 @@ FEW = 50  # candidates: a smaller bin says nothing
 
 
 def _difference(found: Difference | None) -> str:
+    return "" if found is None else f"{_gain(found)} S={found.steps}"
+
+
+def _gain(found: Difference | None) -> str:
     if found is None:
         return ""
     low, high = found.interval
-    return f"{found.mean:+.2f} [{low:+.2f}, {high:+.2f}] S={found.steps}"
+    return f"{found.mean:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
@@ -28,6 +32,8 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("per forward", lambda r: f"{r.per_forward:.2f} [{r.interval[0]:.2f}, {r.interval[1]:.2f}]"),
     ("vs best chain of n", lambda r: _difference(r.best_chain)),
     ("vs chain of S", lambda r: _difference(r.same_steps)),
+    ("vs as drafted", lambda r: _gain(r.drafted)),
+    ("vs stale", lambda r: _gain(r.stale)),
     (
         "accepted to depth 1, 2, ...",
         lambda r: " ".join(f"{share:.2f}"[1:] if share < 1 else "1" for share in r.by_depth[:8]),
@@ -37,7 +43,8 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
 
 def table(rows: Sequence[Row]) -> str:
     cells = [[name for name, _ in COLUMNS]] + [[cell(row) for _, cell in COLUMNS] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    columns = [column for column in zip(*cells) if any(column[1:])]  # nothing to compare with: no column
+    widths, cells = [max(map(len, column)) for column in columns], [list(row) for row in zip(*columns)]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in cells]
     ruled = [lines[0]]
     for line, row, before in zip(lines[1:], rows, [None, *rows]):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from dsv4_npu_tree.config import shape_table, tree_config
+from dsv4_npu_tree.config import score_exponent, shape_table, tree_config
 from dsv4_npu_tree.hooks.registry import Hook
 from dsv4_npu_tree.hooks.speculative.round import draft_round
 from dsv4_npu_tree.tree.shapes import ShapeTable
@@ -19,6 +19,11 @@ logger = logging.getLogger(__name__)
 def _table() -> ShapeTable | None:
     config = tree_config()
     return shape_table(config.n, config.steps, config.topk)
+
+
+@lru_cache(maxsize=1)
+def _exponent() -> float | None:
+    return score_exponent()
 
 
 def _activate_step_by_batch(original, self, batch_size):
@@ -67,7 +72,10 @@ def _narrowed(worker, batch) -> Iterator[bool]:
 
 
 def _draft(original, self, batch, **kwargs):
-    with _narrowed(self, batch) as chain, draft_round(self.draft_attn_backend, self.speculative_num_steps, chain):
+    with (
+        _narrowed(self, batch) as chain,
+        draft_round(self.draft_attn_backend, self.speculative_num_steps, chain, _exponent()),
+    ):
         return original(self, batch, **kwargs)
 
 

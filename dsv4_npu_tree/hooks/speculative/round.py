@@ -17,13 +17,15 @@ class DraftRound:
     """One call of EagleDraftWorker.draft.
 
     draft_backend: the multi-step draft backend, None with a single step. chain: keep the first candidate only.
-    scores: fp32 ``[bs, n-1]`` path probabilities of the selected candidates. token_list: the candidates' tokens, a
-    tensor per step. selected, parents: what the tree was built from. topology: the tree, once it is built.
+    exponent: of tree/scores.py, None ranks paths by draft probability as SGLang does. scores: fp32 ``[bs, n-1]`` path
+    scores of the selected candidates. token_list: the candidates' tokens, a tensor per step. selected, parents: what
+    the tree was built from. topology: the tree, once it is built.
     """
 
     draft_backend: Any
     steps: int
     chain: bool = False
+    exponent: float | None = None
     scores: torch.Tensor | None = None
     token_list: list[torch.Tensor] | None = None
     selected: torch.Tensor | None = None
@@ -35,10 +37,12 @@ _current: DraftRound | None = None
 
 
 @contextmanager
-def draft_round(draft_backend: Any, steps: int, chain: bool = False) -> Iterator[DraftRound]:
+def draft_round(
+    draft_backend: Any, steps: int, chain: bool = False, exponent: float | None = None
+) -> Iterator[DraftRound]:
     global _current
     assert _current is None, "draft calls do not nest"
-    _current = DraftRound(draft_backend, steps, chain)
+    _current = DraftRound(draft_backend, steps, chain, exponent)
     try:
         yield _current
     finally:

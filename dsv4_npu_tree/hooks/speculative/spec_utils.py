@@ -1,4 +1,5 @@
-"""sglang.srt.speculative.spec_utils: the only place that knows which beam a draft row continues."""
+"""sglang.srt.speculative.spec_utils: the only place that knows which beam a draft row continues, and where candidates
+get their scores."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ import torch
 
 from dsv4_npu_tree.hooks.registry import Hook
 from dsv4_npu_tree.hooks.speculative.round import current_round
+from dsv4_npu_tree.tree.scores import sharpen
 
 
 def _select_top_k_tokens(original, i, topk_p, topk_index, hidden_states, scores, topk):
     draft = current_round()
+    if draft.exponent is not None:
+        topk_p = sharpen(topk_p, draft.exponent)
     if draft.chain:  # a path through any other candidate scores 0
         topk_p = torch.cat([topk_p[:, :1], torch.zeros_like(topk_p[:, 1:])], dim=1)
     result = original(i, topk_p, topk_index, hidden_states, scores, topk)
