@@ -50,13 +50,13 @@ def best(model: ModelCost, setting: Setting, shapes: Iterable[Measured], batch: 
 
 
 def best_of_rows(shapes: Iterable[Measured]) -> list[Measured]:
-    """Per number of verify rows the tree or chain that accepts most, narrowest first."""
-    found: dict[int, Measured] = {}
-    for one in shapes:
-        known = found.get(one.shape.n)
-        if known is None or one.tokens > known.tokens:
-            found[one.shape.n] = one
-    return [found[n] for n in sorted(found)]
+    """Per number of verify rows the tree or chain that accepts most, narrowest first. Left out: what accepts no more
+    than one with fewer rows."""
+    found: list[Measured] = []
+    for one in sorted(shapes, key=lambda one: (one.shape.n, -one.tokens)):
+        if not found or one.tokens > found[-1].tokens:
+            found.append(one)
+    return found
 
 
 def table(model: ModelCost, setting: Setting, shapes: list[Measured], most: int) -> ShapeTable:

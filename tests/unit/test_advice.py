@@ -113,6 +113,8 @@ def test_the_table_is_the_best_shape_of_each_batch():
 
 def test_per_number_of_rows_the_most_accepted():
     assert [str(one.shape) for one in best_of_rows(SHAPES)] == ["4/3/1", "8/5/3", "32/7/4"]
+    more = [Measured(Shape(9, 8, 1), 3.0, 2.9, 3.1), Measured(Shape(16, 5, 4), 3.1, 3.0, 3.2), *SHAPES]
+    assert best_of_rows(more) == best_of_rows(SHAPES)  # no more than with eight rows
 
 
 @pytest.fixture

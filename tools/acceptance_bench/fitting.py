@@ -35,7 +35,6 @@ def _as_drafted(seen: Observations) -> Fitted:
 
 
 def _sharpened(seen: Observations) -> Fitted:
-    seen = seen.best(SHARED)
     (exponent,) = _fit(lambda log_exponent: scoring.sharpened(log_exponent.exp()), [0.7], seen)
     constants = {"exponent": _short(exponent.exp())}
     return Fitted(scoring.sharpened(**constants), constants)
@@ -91,8 +90,8 @@ SCORINGS: dict[str, Callable[[Observations], Fitted]] = {
 
 
 def fit(name: str, seen: Observations, topk: int) -> Fitted:
-    """A scoring for trees of ``topk``, which never sees a later candidate."""
-    return SCORINGS[name](seen.best(topk))
+    """A scoring for trees of ``topk``, which never sees a later candidate; an exponent is the same for every topk."""
+    return SCORINGS[name](seen.best(SHARED if name.startswith("sharpened") else topk))
 
 
 def _pair(probability: Tensor, right: Tensor) -> tuple[float, float]:
