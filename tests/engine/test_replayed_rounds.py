@@ -65,7 +65,7 @@ def test_rounds_of_a_server(flags, exponent, tmp_path, record_property):
     draft = use_row_attention(nextn_model(MODEL_DIR, target))
     compared = same_length = same_tree = same_nodes = control_nodes = 0
     tokens: list[int] = []  # of the server's rounds
-    replayed: list[int] = []  # of the replay at the same roots: one other length, and the rounds behind it lie elsewhere
+    replayed: list[int] = []  # of the replay at the same roots: after another length rounds lie elsewhere
     for ids, length, rounds in served:
         text: Text = read(target, torch.tensor([ids]), length)
         where = roots(text, steps)
