@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from dsv4_npu_tree.paging.buffers import PoolBuffers
 
 DUMMY = -1  # request number of rows that belong to nobody
 
+Labels = dict[int, dict[int, int]]  # row -> request -> entry
+
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
 
 
@@ -21,10 +24,10 @@ def _bits(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(_BITS[rows.element_size()])  # NaN must equal itself
 
 
-class _Rows:
-    """Rows of every buffer of one kind: row numbers, and (request, entry) of each."""
+class GuardedRows:
+    """Rows of every buffer of one kind, and whose they are: requests may share rows of a prefix."""
 
-    def __init__(self, name: str, buffers: list[tuple[str, torch.Tensor]], labels: dict[int, tuple[int, int]]):
+    def __init__(self, name: str, buffers: list[tuple[str, torch.Tensor]], labels: Labels):
         self.name, self.buffers, self.labels = name, buffers, list(labels.values())
         self.at = {row: i for i, row in enumerate(labels)}
         device = buffers[0][1].device
@@ -32,15 +35,18 @@ class _Rows:
         self.saved = [buffer[self.rows] for _, buffer in buffers]
 
     def changed(self, expected: list[torch.Tensor]) -> Iterator[tuple[str, tuple[int, int]]]:
-        """(buffer, label) of rows that differ from ``expected``, the first of each buffer."""
+        """(buffer, (request, entry)) of rows that differ from ``expected``, the first of each buffer and request: none
+        may go on behind another one's violation."""
         if not self.labels:
             return
         differs = torch.stack(
             [(_bits(buffer[self.rows]) != _bits(rows)).any(1) for (_, buffer), rows in zip(self.buffers, expected)]
         )
         for (name, _), row in zip(self.buffers, differs.tolist()):
-            if True in row:
-                yield name, self.labels[row.index(True)]
+            first: dict[int, int] = {}
+            for owners in itertools.compress(self.labels, row):
+                first = owners | first
+            yield from ((name, label) for label in first.items())
 
 
 class StorageCanary:
@@ -49,11 +55,11 @@ class StorageCanary:
     def __init__(self, snapshot: Snapshot):
         self.snapshot, pool = snapshot, snapshot.pool
         buffers = PoolBuffers.of_pool(pool)
-        self.kinds: dict[tuple[str, int], _Rows] = {}
+        self.kinds: dict[tuple[str, int], GuardedRows] = {}
         for ratio, name in ((1, "swa"), (4, "c4"), (128, "c128")):
             named = [(f"{name}[{i}]", buffer) for i, buffer in enumerate(buffers.rows(ratio))]
             if named:
-                self.kinds["kv", ratio] = _Rows(name, named, self._kv_labels(ratio))
+                self.kinds["kv", ratio] = GuardedRows(name, named, self._kv_labels(ratio))
         self.states: dict[int, list[tuple[int, bool]]] = {}
         for ratio in snapshot.ring_sizes:
             named, owners = [], []
@@ -65,25 +71,26 @@ class StorageCanary:
                         owners.append((layer, is_indexer))
                         dummy = state.dummy_state_loc
             self.states[ratio] = owners
-            self.kinds["state", ratio] = _Rows(f"C{ratio} state", named, self._state_labels(ratio, dummy))
+            self.kinds["state", ratio] = GuardedRows(f"C{ratio} state", named, self._state_labels(ratio, dummy))
 
-    def _kv_labels(self, ratio: int) -> dict[int, tuple[int, int]]:
-        """Row -> (request, entry): the window or the last entries, and everything that is reserved for this round."""
-        labels = {0: (DUMMY, 0)} if ratio == 1 else {}  # compressed slot 0 takes what is stored nowhere
+    def _kv_labels(self, ratio: int) -> Labels:
+        """Row -> request -> entry: the window or the last entries, and everything that is reserved for this round."""
+        labels: Labels = {0: {DUMMY: 0}} if ratio == 1 else {}  # compressed slot 0 takes what is stored nowhere
         for b, prefix in enumerate(self.snapshot.prefix):
             first = max(0, prefix - WINDOW) // ratio if ratio < 128 else max(0, prefix // ratio - 2)
             for entry in range(first, (prefix + self.snapshot.n) // ratio):
                 row = self.snapshot.own(b, ratio, entry)
                 if row > 0:
-                    labels[row] = (b, entry)
+                    labels.setdefault(row, {})[b] = entry
         return labels
 
-    def _state_labels(self, ratio: int, dummy: int) -> dict[int, tuple[int, int]]:
-        labels = {dummy: (DUMMY, 0)}
+    def _state_labels(self, ratio: int, dummy: int) -> Labels:
+        labels: Labels = {dummy: {DUMMY: 0}}
         size = self.snapshot.ring_sizes[ratio]
         for b, prefix in enumerate(self.snapshot.prefix):
             for position in range(max(0, prefix - size), prefix + self.snapshot.n):
-                labels[self.snapshot.ring_row(b, ratio, position)] = (b, position)  # the latest one names the row
+                row = self.snapshot.ring_row(b, ratio, position)
+                labels.setdefault(row, {})[b] = position  # the latest one names the row
         return labels
 
     def before_commit(self, records: list[RequestRound]) -> Iterator[tuple[int, Violation]]:
@@ -126,7 +133,8 @@ class StorageCanary:
                 origin = buffer if what == "kv" else scratch.get(self.states[ratio][i])
                 expected.append(saved if origin is None else saved.index_copy(0, at, origin[source].to(saved.dtype)))
             for name, (b, entry) in rows.changed(expected):
-                inside = b != DUMMY and committed[b] and records[b].prefix <= entry * ratio
+                first = entry * ratio if what == "kv" else entry
+                inside = b != DUMMY and committed[b] and records[b].prefix <= first
                 wanted = "the accepted path's row, or unchanged" if inside else "unchanged"
                 yield b, Violation("kv", 0, f"{name} entry {entry} after the commit", wanted, "other bytes")
 

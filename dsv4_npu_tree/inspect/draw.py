@@ -15,11 +15,14 @@ def draw_tree(entry: RequestRound, decode: Callable[[int], str] = str) -> str:
     Each line: marker (● accepted, ○ candidate), node id, token, path probability, position.
     """
     children: dict[int, list[int]] = {}
-    for node, parent in enumerate(entry.parent):
+    for node, parent in enumerate(entry.parent[1:], 1):
         children.setdefault(parent, []).append(node)
     accepted = set(entry.accepted)
 
+    drawn: set[int] = set()
+
     def line(node: int) -> str:
+        drawn.add(node)
         marker = ACCEPTED if node in accepted else CANDIDATE
         return (
             f"{marker} {node} {decode(entry.token[node])!r}  p={entry.score[node]:.3f}  "
@@ -39,6 +42,11 @@ def draw_tree(entry: RequestRound, decode: Callable[[int], str] = str) -> str:
     inert = children.get(-2, [])
     if inert:
         lines.append(f"inert: {', '.join(map(str, inert))}")
-    path = " ".join(repr(decode(entry.token[node])) for node in entry.accepted)
+    astray = [node for node in entry.live if node not in drawn]
+    if astray:
+        lines.append(f"parents that do not lead to the root: {', '.join(map(str, astray))}")
+    path = " ".join(
+        repr(decode(entry.token[node])) if 0 <= node < entry.n else f"no row {node}" for node in entry.accepted
+    )
     lines.append(f"accepted {len(entry.accepted)} rows: {path}, then the target adds {decode(entry.bonus)!r}")
     return "\n".join(lines)

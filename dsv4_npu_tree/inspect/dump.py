@@ -8,10 +8,13 @@ import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from dsv4_npu_tree.inspect.record import RequestRound
+from dsv4_npu_tree.inspect.schema import check_request, check_types
 
 ENV_DUMP = "DSV4_TREE_DUMP"
+VERSION = 1  # of the file format
 TABLE_COLUMNS = 64  # last columns of each block table that a file keeps
 _serial = itertools.count()
 _refused: str | None = None
@@ -51,7 +54,7 @@ def write_round(directory: str, entry: Round) -> Path:
     Path(directory).mkdir(parents=True, exist_ok=True)
     path = Path(directory) / f"round-{os.getpid()}-{next(_serial):06d}.json"
     partial = path.with_suffix(".part")
-    partial.write_text(json.dumps(asdict(entry)))
+    partial.write_text(json.dumps({"version": VERSION, **asdict(entry)}))
     partial.rename(path)
     return path
 
@@ -59,8 +62,20 @@ def write_round(directory: str, entry: Round) -> Path:
 def load_round(path: str | Path) -> Round:
     """Read a file of ``write_round``. Raises ValueError on anything else."""
     try:
-        data = json.loads(Path(path).read_text())
-        requests = [RequestRound.of_json(request) for request in data["requests"]]
-        return Round(data["serial"], data["topk"], data["steps"], requests)
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        version = data["version"]
+        if version == VERSION:
+            return _round(data)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a round written by {ENV_DUMP}: {error!r}") from error
+    raise ValueError(f"{path} is a round of format {version!r:.20}, this version reads format {VERSION}")
+
+
+def _round(data: dict[str, Any]) -> Round:
+    entry = Round(data["serial"], data["topk"], data["steps"], [RequestRound.of_json(one) for one in data["requests"]])
+    check_types(entry, "round")
+    if not entry.requests:
+        raise ValueError("no request")
+    for request in entry.requests:
+        check_request(request)
+    return entry

@@ -20,6 +20,8 @@ def follow(entry: RequestRound, row: int, decode: Decode = str) -> str:
     if entry.parent[row] == INERT:
         reason = "its candidate hangs on nothing that was selected, or it lost its branch"
         return f"{title}: inert, no link leads here: {reason}"
+    if entry.stray() is not None:
+        return f"{title}: the parents are no tree, nothing can be followed\n   ! {judge(entry)[0]}"
     path = entry.path(row)
     lines = [f"{title}, path {' > '.join(map(str, path))}"]
     about = {
@@ -44,7 +46,8 @@ def _candidate(entry: RequestRound, row: int, decode: Decode) -> Iterator[str]:
         yield f"the root carries the last round's bonus: token {entry.token[0]}, expected {known}"
         return
     number, above = entry.candidate[row - 1], entry.candidate_parent[row - 1]
-    hangs = "the root" if above < 0 else f"candidate {above} (row {entry.candidate.index(above) + 1})"
+    at = f"row {entry.candidate.index(above) + 1}" if above in entry.candidate else "not selected"
+    hangs = "the root" if above < 0 else f"candidate {above} ({at})"
     token = entry.candidate_token[row - 1]
     pool = "not recorded" if token is None else f"{token} {decode(token)!r}"
     yield f"candidate {number} of the draft's pool, child of {hangs}, path probability {entry.score[row]:.4f}"

@@ -15,6 +15,7 @@ from typing import Any
 from dsv4_npu_tree.inspect.record import INERT, WINDOW, CompressorRecord, RequestRound, SpaceRecord
 
 NAMES = {1: "SWA", 4: "C4", 128: "C128"}
+_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ def visibility(entry: RequestRound) -> Violations:
     for node in entry.live:
         path = entry.path(node)
         mask = sum(1 << above for above in path)
-        if entry.ancestors[node] != mask:
-            yield Violation("visibility", node, "ancestor mask", bin(mask), bin(entry.ancestors[node]))
+        given = entry.ancestors[node] & _BITS  # node 63 is the sign of an int64
+        if given != mask:
+            yield Violation("visibility", node, "ancestor mask", bin(mask), bin(given))
         if entry.seqused[node] != entry.prefix + len(path):
             yield Violation("visibility", node, "tokens seen", entry.prefix + len(path), entry.seqused[node])
     for space in entry.spaces:
@@ -104,7 +106,8 @@ def _visible(entry: RequestRound, space: SpaceRecord) -> Violations:
             slot, last = space.slot(node, index), (index + 1) * space.ratio - 1
             if last < entry.prefix:
                 own = space.own_slot(index)
-                good = slot not in writer and own in (slot, copies.get(slot))
+                # slot 0 belongs to nobody: a prefix entry there is evicted or was never stored
+                good = own > 0 and slot not in writer and own in (slot, copies.get(slot))
                 expected = f"the prefix's own row {own} or a copy of it"
             else:
                 good = writer.get(slot) == path[last - entry.prefix]
@@ -185,12 +188,15 @@ def kv(entry: RequestRound) -> Violations:
     """Rows are written inside the request's arena, one node per slot; commits go to the request's own slots."""
     for space in entry.spaces:
         yield from _stores(entry, space)
-        first = entry.prefix // space.ratio
+        first, end = entry.prefix // space.ratio, (entry.prefix + len(entry.accepted)) // space.ratio
         for i, target in enumerate(space.targets):
             own = space.own_slot(first + i)
             if target != own:
                 what = f"{NAMES[space.ratio]} commit of entry {first + i}"
                 yield Violation("kv", 0, what, f"slot {own}", f"slot {target}")
+            elif own <= 0 and first + i < end:
+                what = f"{NAMES[space.ratio]} commit of accepted entry {first + i}"
+                yield Violation("kv", 0, what, "a slot of the request", f"slot {target}, which keeps nothing")
     for compressor in entry.compressors:
         for depth, target in enumerate(compressor.targets):
             own = compressor.ring_row(entry.prefix + depth)
@@ -226,9 +232,7 @@ IDENTITIES: dict[str, Callable[[RequestRound], Violations]] = {
 
 def judge(entry: RequestRound) -> list[Violation]:
     """Every violation of the round; parents that lead nowhere are one of their own."""
-    for node in entry.live:
-        try:
-            entry.path(node)
-        except ValueError as error:
-            return [Violation("visibility", node, "path to the root", "parents below their children", str(error))]
+    stray = entry.stray()
+    if stray is not None:
+        return [Violation("visibility", stray[0], "path to the root", "parents below their children", stray[1])]
     return [violation for identity in IDENTITIES.values() for violation in identity(entry)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html import escape
 
@@ -19,6 +20,9 @@ _STYLE = (
 )
 
 
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # a client names its request
+
+
 class Canvas:
     """SVG elements and the extent that they need."""
 
@@ -30,6 +34,7 @@ class Canvas:
         self.width, self.height = max(self.width, x), max(self.height, y)
 
     def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
+        text = _NOT_XML.sub("\ufffd", text)
         self.parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>')
         self._reach(x + (7 * len(text) if anchor == "start" else 0), y + 4)
 
@@ -73,6 +78,9 @@ def picture(entry: Round, decode: Callable[[int], str] = str) -> str:
 
 def _tree(canvas: Canvas, entry: RequestRound, decode: Callable[[int], str], top: float) -> float:
     """Boxes by depth; leaves share the width, a parent stands over the middle of its children."""
+    if entry.stray() is not None:
+        canvas.text(MARGIN, top, "the parents are no tree")
+        return top + 26
     children: dict[int, list[int]] = {}
     for node in entry.live[1:]:
         children.setdefault(entry.parent[node], []).append(node)

@@ -38,7 +38,9 @@ class SpaceRecord:
         return row[column] * self.block + offset if 0 <= column < len(row) else -1
 
     def own_slot(self, entry: int) -> int:
-        return self.own[entry - self.first_column * self.block]
+        """The request's own slot of an entry; -1 outside the record."""
+        at = entry - self.first_column * self.block
+        return self.own[at] if 0 <= at < len(self.own) else -1
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,21 @@ class RequestRound:
             found.append(above)
         return found[::-1]
 
+    def stray(self) -> tuple[int, str] | None:
+        """The first node whose parents do not lead to the root, and why; None in a tree."""
+        if self.parent[0] != -1:
+            return 0, f"parent of node 0 is {self.parent[0]}"
+        for node in self.live:
+            try:
+                self.path(node)
+            except ValueError as error:
+                return node, str(error)
+        return None
+
     @classmethod
     def of_json(cls, data: dict[str, Any]) -> RequestRound:
-        """From a dump's dictionary. Raises TypeError and KeyError on anything else."""
+        """From a dump's dictionary. Raises TypeError, KeyError and ValueError on
+        anything that is not shaped like one; values are the business of inspect/schema.py."""
         spaces = [SpaceRecord(**one) for one in data["spaces"]]
         compressors = [
             CompressorRecord(**{**one, "windows": [(node, rows) for node, rows in one["windows"]]})

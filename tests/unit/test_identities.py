@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from rounds import ARENA, sound_round
 
+from dsv4_npu_tree.inspect.canary import DUMMY, GuardedRows
 from dsv4_npu_tree.inspect.identities import IDENTITIES, judge
 
 FORKED = (-1, 0, 0, 1, 2, 2, 4, 5)
@@ -130,3 +132,50 @@ def test_a_greedy_round_may_not_stop_early():
 def test_parents_that_lead_nowhere():
     entry = _with(sound_round(20, FORKED, [0]), "parent", 4, 6)
     assert "parent of node 4 is 6" in str(judge(entry)[0])
+
+
+def test_the_last_of_64_rows():
+    """Its bit is the sign of the ancestor mask, an int64."""
+    entry = sound_round(20, (-1, *[0] * 63), [0, 63])
+    signed = [mask - (1 << 64) if mask >> 63 else mask for mask in entry.ancestors]
+    assert min(signed) < 0
+    entry = replace(entry, ancestors=signed)
+    assert judge(entry) == []
+    found = judge(_with(entry, "ancestors", 63, signed[63] + 2))
+    assert [(v.row, v.what) for v in found] == [(63, "ancestor mask")]
+
+
+def test_a_root_that_is_none():
+    entry = sound_round(20, (-1, -2, -2, -2), [0])
+    for parent in (-2, 0, 3):
+        assert [v.row for v in judge(_with(entry, "parent", 0, parent))] == [0]
+
+
+def test_a_prefix_entry_without_a_slot():
+    """Tables and lookup agree on slot 0, which is nobody's."""
+    entry = sound_round(130, FORKED, [0])
+    table = [[0, *row[1:]] for row in entry.spaces[2].table]
+    entry = _space(entry, 2, table=table, own=[0, *entry.spaces[2].own[1:]], tails=[])
+    found = judge(entry)
+    assert {(v.identity, v.what) for v in found} == {("visibility", "C128 entry 0")}
+    assert "own row 0" in str(found[0])
+
+
+def test_an_accepted_entry_without_a_slot():
+    """Nowhere to go for an entry that the accepted path closes; none is needed for one that it does not reach."""
+    for accepted, faults in (([0, 2], ["C128 commit of accepted entry 0"]), ([0], [])):
+        entry = _space(sound_round(126, FORKED, accepted), 2, targets=[0], own=[0])
+        assert [v.what for v in judge(entry)] == faults
+
+
+def test_every_request_with_changed_rows_is_named():
+    """Two requests share row 7, rows 5 and 6 have one owner each, row 0 belongs to nobody."""
+    buffer = torch.zeros(9, 4)
+    rows = GuardedRows("swa", [("swa[0]", buffer)], {0: {DUMMY: 0}, 5: {0: 3}, 6: {1: 3}, 7: {1: 9, 2: 9}})
+    assert list(rows.changed(rows.saved)) == []
+    buffer[8] = 1
+    assert list(rows.changed(rows.saved)) == []
+    buffer[5:8] = 1
+    assert sorted(rows.changed(rows.saved)) == [("swa[0]", (0, 3)), ("swa[0]", (1, 3)), ("swa[0]", (2, 9))]
+    buffer[0] = float("nan")
+    assert ("swa[0]", (DUMMY, 0)) in rows.changed(rows.saved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -36,6 +37,81 @@ def test_other_files_are_refused_by_name(tmp_path, capsys):
         assert main(["explain", str(path)]) == 1
     assert main(["explain", str(tmp_path / "none.json")]) == 1
     assert "none.json" in capsys.readouterr().err
+
+
+def _edited(file, level, **changes):
+    """The file with other values in its first request, or in the first record of one of its lists."""
+    data = json.loads(file.read_text())
+    {"file": data, "request": data["requests"][0], **{k: data["requests"][0][k][0] for k in ("spaces", "compressors")}}[
+        level
+    ].update(changes)
+    file.write_text(json.dumps(data))
+    return file
+
+
+@pytest.mark.parametrize(
+    "level, changes, text",
+    [
+        ("file", {"version": 2}, "is a round of format 2, this version reads format 1"),
+        ("file", {"requests": []}, "no request"),
+        ("file", {"serial": None}, "round.serial is no int"),
+        ("request", {"prefix": "126"}, "round.requests[0].prefix is no int"),
+        ("request", {"prefix": 10**15}, "own slots of ratio 1"),
+        ("request", {"token": [1] * 7 + [True]}, "round.requests[0].token[7] is no int"),
+        ("request", {"token": [1 << 63] * 8}, "is no 64-bit number"),
+        ("request", {"score": [0.5] * 7}, "score does not have 8 entries"),
+        ("request", {"accepted": [0] * 9}, "9 rows accepted"),
+        ("spaces", {"ratio": 2}, "address spaces [2, 4, 128]"),
+        ("request", {"spaces": [], "compressors": []}, "address spaces []"),
+        ("request", {"compressors": []}, "compressors [] for address spaces [1, 4, 128]"),
+        ("spaces", {"block": 0}, "blocks of 0"),
+        ("spaces", {"table": [[]] * 7}, "table of ratio 1"),
+        ("spaces", {"tails": [[1, 2, 10**15]]}, "tails of ratio 1"),
+        ("spaces", {"writes": [[8, 4096]]}, "writes of ratio 1"),
+        ("compressors", {"windows": [[1]]}, "not enough values"),
+        ("compressors", {"targets": []}, "ring targets of ratio 4"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_line(file, capsys, level, changes, text):
+    assert main(["explain", str(_edited(file, level, **changes))]) == 1
+    shown = capsys.readouterr()
+    assert text in shown.err and file.name in shown.err and shown.err.count("\n") == 1 and not shown.out
+
+
+def test_files_that_are_no_json_are_one_line(tmp_path, capsys):
+    path = tmp_path / "x.json"
+    for content in (b"[" * 100_000, b"\xff\x00", b'{"version": ' + b"9" * 5000, b'{"version": 1, "requests": [{'):
+        path.write_bytes(content)
+        assert main(["explain", str(path)]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "changes, text",
+    [
+        ({"parent": [0, 0, 0, 1, -2, 2, 3, 5]}, "parent of node 0 is 0"),
+        ({"parent": [-1, 3, 0, 1, -2, 2, 3, 5]}, "parents that do not lead to the root: 1, 3, 6"),
+        ({"accepted": [0, -8]}, "no row -8"),
+        ({"accepted": []}, "a path that starts at the root"),
+        ({"candidate_parent": [-1, -1, 900, 900, 1, 2, 4]}, "parent (its candidate was not selected)"),
+    ],
+)
+def test_a_round_that_went_wrong_is_drawn(file, tmp_path, capsys, changes, text):
+    """Faults are what dumps are read for."""
+    _edited(file, "request", **changes)
+    assert main(["explain", str(file), "--svg", str(tmp_path / "x.svg")]) == 0
+    shown = capsys.readouterr().out
+    assert text in shown and "BROKEN" in shown
+    ET.fromstring((tmp_path / "x.svg").read_text())
+    for row in range(4):
+        assert main(["explain", str(file), "--row", str(row)]) == 0
+
+
+def test_a_request_may_be_named_anything(tmp_path):
+    out = tmp_path / "x.svg"
+    path = write_round(str(tmp_path), Round(1, 4, 3, [replace(ENTRY, request="\x00\x1b<&>\ud800")]))
+    assert main(["explain", str(path), "--svg", str(out), "--row", "4"]) == 0
+    ET.fromstring(out.read_text(encoding="utf-8"))
 
 
 def test_the_picture_shows_tree_path_and_bonus():
