@@ -51,8 +51,7 @@ def _explain(options: argparse.Namespace) -> int:
         else:
             print("\n\n".join(follow(request, options.row, decode) for request in chosen))
     except (OSError, ValueError) as error:
-        print(f"dsv4-tree explain: {error}", file=sys.stderr)
-        return 1
+        return _failed("explain", error)
     return 0
 
 
@@ -60,15 +59,19 @@ def _advise(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from dsv4_npu_tree.advice.advisor import Setting
+    from dsv4_npu_tree.advice.boundary import number
     from dsv4_npu_tree.advice.card import CARDS
     from dsv4_npu_tree.advice.cost import ModelCost
     from dsv4_npu_tree.advice.profile import load_profile
     from dsv4_npu_tree.advice.report import report
 
     try:
-        for name in ("cards", "context", "max_batch", "weight_bytes"):
-            if getattr(options, name) <= 0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: give a number above 0")
+        for name, low, high in (
+            ("cards", 1, 1e6), ("context", 1, 1e9), ("max_batch", 1, 1e6), ("weight_bytes", 1e-3, 1e3),
+            ("tflops", 1e-3, 1e9), ("bandwidth", 1e-3, 1e9), ("overhead_us", 0, 1e9),
+        ):  # fmt: skip
+            if (value := getattr(options, name)) is not None:
+                number(value, f"--{name.replace('_', '-')}", low, high)
         card = CARDS[options.card]
         if options.tflops is not None or options.bandwidth is not None:
             tflops, bandwidth = options.tflops or card.tflops, options.bandwidth or card.bandwidth
@@ -77,14 +80,20 @@ def _advise(options: argparse.Namespace) -> int:
         path = path / "config.json" if path.is_dir() else path
         try:
             model = ModelCost.of_config(json.loads(path.read_text()), options.weight_bytes)
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} is no config.json of DeepSeek-V4: {error!r}") from error
         setting = Setting(card, options.cards, options.context, options.overhead_us * 1e-6)
         print(report(model, setting, load_profile(options.profile), options.max_batch))
     except (OSError, ValueError) as error:
-        print(f"dsv4-tree advise: {error}", file=sys.stderr)
-        return 1
+        return _failed("advise", error)
     return 0
+
+
+def _failed(command: str, error: Exception) -> int:
+    """One line on stderr: what libraries report may have many, or quote a whole file."""
+    text = " ".join(str(error).split())
+    print(f"dsv4-tree {command}: {text if len(text) <= 300 else text[:299] + '…'}", file=sys.stderr)
+    return 1
 
 
 def _decoder(tokenizer: str | None) -> Callable[[int], str]:

@@ -9,9 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dsv4_npu_tree.advice.boundary import whole
+
 SWA_WINDOW = 128
 KV_BYTES = 1024  # a bf16 row of 512 channels
 INDEX_BYTES = 130  # int8 key and fp16 scale
+
+_COUNTS = (
+    "hidden_size", "num_attention_heads", "head_dim", "q_lora_rank", "moe_intermediate_size", "o_groups",
+    "o_lora_rank", "index_n_heads", "index_head_dim", "index_topk", "n_routed_experts", "vocab_size",
+    "num_hidden_layers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,17 @@ class ModelCost:
 
     @classmethod
     def of_config(cls, config: dict[str, Any], weight_bytes: float) -> ModelCost:
-        """From a HuggingFace config.json of DeepSeek-V4. Raises KeyError on a missing field."""
+        """From a HuggingFace config.json of DeepSeek-V4. Raises KeyError on a missing field, ValueError
+        on a value that no model has."""
+        for name in _COUNTS:
+            whole(config[name], name)
+        whole(config.get("n_shared_experts", 1), "n_shared_experts", 0)
+        whole(config["num_experts_per_tok"], "num_experts_per_tok", 1, config["n_routed_experts"])
+        ratios = config["compress_ratios"][: config["num_hidden_layers"]]
+        if len(ratios) != config["num_hidden_layers"] or any(
+            type(r) is not int or r not in (0, 4, 128) for r in ratios
+        ):
+            raise ValueError("compress_ratios: give 0, 4 or 128 for each of num_hidden_layers")
         hidden, heads, head_dim = config["hidden_size"], config["num_attention_heads"], config["head_dim"]
         q_lora, inter = config["q_lora_rank"], config["moe_intermediate_size"]
         groups, o_lora = config["o_groups"], config["o_lora_rank"]
@@ -75,7 +93,6 @@ class ModelCost:
             dense = attention + extra[ratio] + shared
             return LayerCost(ratio, dense, expert, config["n_routed_experts"], config["num_experts_per_tok"])
 
-        ratios = config["compress_ratios"][: config["num_hidden_layers"]]
         return cls(
             tuple(layer(ratio) for ratio in ratios),
             layer(0),

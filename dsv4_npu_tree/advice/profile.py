@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsv4_npu_tree.config import MAX_SCORE_EXPONENT
+from dsv4_npu_tree.advice.boundary import number, whole
+from dsv4_npu_tree.config import MAX_NODES, MAX_SCORE_EXPONENT
 from dsv4_npu_tree.tree.shapes import Shape
 
 
@@ -47,9 +48,9 @@ def load_profile(path: str | Path) -> Profile:
         data: dict[str, Any] = json.loads(Path(path).read_text())
         found = [_measured(entry) for entry in data["shapes"]]
         exponent = data.get("score_exponent")
-        if exponent is not None and not 0 < exponent <= MAX_SCORE_EXPONENT:
-            raise ValueError(f"score_exponent {exponent} is outside 0..{MAX_SCORE_EXPONENT:g}")
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        if exponent is not None and number(exponent, "score_exponent", 0, MAX_SCORE_EXPONENT) == 0:
+            raise ValueError("score_exponent 0: give a number above 0")
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no acceptance profile of tools/bench_acceptance: {error!r}") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -59,11 +60,22 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def _measured(entry: dict[str, Any]) -> Measured:
-    shape = Shape(entry["n"], entry["steps"], entry["topk"])
+    shape = Shape(*(whole(entry[name], name, 1, MAX_NODES) for name in ("n", "steps", "topk")))
     fault = shape.fault(shape)
-    tokens = entry["tokens_per_forward"]
-    if fault is not None or not 1 <= tokens <= shape.steps + 1:
-        raise ValueError(fault or f"shape {shape} cannot accept {tokens} tokens per forward")
+    tokens = number(entry["tokens_per_forward"], f"shape {shape} cannot accept", 1, shape.steps + 1)
+    if fault is not None:
+        raise ValueError(fault)
+    low, high = _interval(entry, shape, 1)
     over = entry.get("over_best_chain")
-    gain = None if over is None else Gain(over["steps"], over["gain"], over["low"], over["high"])
-    return Measured(shape, tokens, entry["low"], entry["high"], gain)
+    gain = None
+    if over is not None:
+        steps, bound = whole(over["steps"], "over_best_chain steps", 1, MAX_NODES), MAX_NODES
+        gain = Gain(steps, number(over["gain"], "gain", -bound, bound), *_interval(over, shape, -bound))
+    return Measured(shape, tokens, low, high, gain)
+
+
+def _interval(entry: dict[str, Any], shape: Shape, least: float) -> tuple[float, float]:
+    low, high = (number(entry[name], f"shape {shape}: {name}", least, MAX_NODES) for name in ("low", "high"))
+    if low > high:
+        raise ValueError(f"shape {shape}: low {low} is above high {high}")
+    return low, high

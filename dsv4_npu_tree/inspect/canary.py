@@ -128,6 +128,10 @@ class StorageCanary:
             ]
             arrived = [(rows.at[to], source) for to, source in dict(moves).items() if to in rows.at]
             at, source = (torch.tensor(x, dtype=torch.int64, device=rows.rows.device) for x in _columns(arrived))
+            if what == "state":
+                silent = [owner for owner in self.states[ratio] if owner not in scratch]
+                for b in range(len(records)) if silent else ():
+                    yield b, Violation("kv", 0, f"C{ratio} projection of layers {silent}", "rows of this round", "none")
             expected = []
             for i, (saved, (_, buffer)) in enumerate(zip(rows.saved, rows.buffers)):
                 origin = buffer if what == "kv" else scratch.get(self.states[ratio][i])

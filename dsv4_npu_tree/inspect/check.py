@@ -94,7 +94,7 @@ class RoundCheck:
             more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
             found[b] = (
                 f"dsv4_tree check: request {self.snapshot.names[b]}, round {self.serial}, {violations[0]}{more}; "
-                "the request was stopped, its earlier tokens are checked"
+                "the request was stopped, nothing of this round was emitted"
             )
             logger.error("%s", found[b])
         return found

@@ -27,12 +27,12 @@ class Candidates:
 @dataclass(frozen=True)
 class Acceptance:
     """What verification decided. index ``[bs, S+1]``: global node ids, -1 padded. lens ``[bs]``. predict ``[bs*n]``:
-    target tokens of the accepted nodes. greedy: by argmax."""
+    target tokens of the accepted nodes. logits ``[bs*n, V]``: the target's, whose argmax decided; None if sampled."""
 
     index: torch.Tensor
     lens: torch.Tensor
     predict: torch.Tensor
-    greedy: bool
+    logits: torch.Tensor | None
 
 
 class Snapshot:
@@ -97,16 +97,16 @@ class Snapshot:
         hosted["score"] = verify_input.tree_scores.tolist()
         index, lens = acceptance.index.tolist(), acceptance.lens.tolist()
         predict = acceptance.predict.view(-1, self.n).tolist()
+        best = None if acceptance.logits is None else acceptance.logits.argmax(-1).view(-1, self.n).tolist()
         candidates = self._candidates()
         spaces, compressors = self._spaces(plan, columns), self._compressors(plan)
         found = []
         for b, name in enumerate(self.names):
             accepted = [node - b * self.n for node in index[b][: lens[b]]]
-            target: list[int | None] = [None] * self.n
-            for node in accepted:
-                if 0 <= node < self.n:
-                    target[node] = predict[b][node]
-            last = accepted[-1] if accepted and 0 <= accepted[-1] < self.n else 0
+            inside = [node if 0 <= node < self.n else 0 for node in accepted]
+            target: list[int | None] = [None] * self.n if best is None else best[b]
+            for node in inside if best is None else ():
+                target[node] = predict[b][node]
             expected = self.expected[b] or (None, None)
             ids, parents, tokens = candidates[b]
             found.append(
@@ -118,7 +118,7 @@ class Snapshot:
                     depth=hosted["depth"][b],
                     score=[1.0, *hosted["score"][b]],
                     accepted=accepted,
-                    bonus=predict[b][last],
+                    bonus=predict[b][inside[-1] if inside else 0],
                     position=hosted["position"][b],
                     ancestors=hosted["ancestors"][b],
                     next_token=hosted["next_token"][b],
@@ -135,7 +135,8 @@ class Snapshot:
                     steps=topology.steps,
                     expected_prefix=expected[0],
                     expected_root=expected[1],
-                    greedy=acceptance.greedy,
+                    emitted=[predict[b][node] for node in inside],
+                    greedy=best is not None,
                 )
             )
         return found

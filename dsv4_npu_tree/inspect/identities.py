@@ -176,6 +176,9 @@ def _accepted(entry: RequestRound, children: dict[int, list[int]]) -> Violations
             what = f"accepted child with the target's token {wanted}"
             yield Violation("traversal", above, what, matching[0] if matching else "none", node)
             return
+    for node, token in zip(entry.accepted, entry.emitted):
+        if token != entry.target[node]:
+            yield Violation("traversal", node, "emitted token", entry.target[node], token)
     last = entry.accepted[-1]
     if entry.target[last] != entry.bonus:
         yield Violation("traversal", last, "bonus", entry.target[last], entry.bonus)

@@ -64,12 +64,14 @@ class CompressorRecord:
 class RequestRound:
     """One request of a round; lists have n entries, one per node (0 is the root, the previous bonus token).
 
-    prefix: KV-ready length P. parent: -1 for the root, -2 for an inert node. score: path probability given by the draft
-    (root 1.0). accepted: nodes of the accepted path, root first. bonus: the token that the target adds after it.
-    target: the target's token after each node, where known. candidate, candidate_parent, candidate_token: per node from
-    1 on, ids in the draft's pool (parent -1 = the root) and the pool's token (None if unknown). home, branches: branch
-    of each node, nodes of each branch. seqused: tokens that a row sees. expected_prefix, expected_root: what the
-    request's last round left behind (None in its first). greedy: sampled by argmax.
+    prefix: KV-ready length P. parent: -1 for the root, -2 for an inert node. score: path probability given by the
+    draft (root 1.0). accepted: nodes of the accepted path, root first. bonus: the token that the target adds after
+    it. emitted: the round's tokens, one per accepted node. target: the target's token after each node, where known:
+    by its own logits if all is greedy, else what verification says of the accepted nodes. candidate,
+    candidate_parent, candidate_token: per node from 1 on, ids in the draft's pool (parent -1 = the root) and the
+    pool's token (None if unknown). home, branches: branch of each node, nodes of each branch. seqused: tokens that
+    a row sees. expected_prefix, expected_root: what the request's last round left behind (None in its first).
+    greedy: sampled by argmax.
     """
 
     request: str
@@ -94,6 +96,7 @@ class RequestRound:
     spaces: list[SpaceRecord] = field(default_factory=list)
     compressors: list[CompressorRecord] = field(default_factory=list)
     steps: int = 0
+    emitted: list[int] = field(default_factory=list)
     expected_prefix: int | None = None
     expected_root: int | None = None
     greedy: bool = True

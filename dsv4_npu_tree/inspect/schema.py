@@ -49,6 +49,7 @@ def check_request(entry: RequestRound) -> None:
         _require(len(getattr(entry, name)) == n - 1, f"{name} does not have {n - 1} entries")
     _require(entry.prefix >= 0, f"prefix {entry.prefix}")
     _require(0 <= len(entry.accepted) <= entry.steps + 1 <= n, f"{len(entry.accepted)} rows accepted")
+    _require(len(entry.emitted) in (0, len(entry.accepted)), f"{len(entry.emitted)} tokens emitted")
     ratios = [space.ratio for space in entry.spaces]
     _require(ratios in ([1], [1, 4], [1, 128], [1, 4, 128]), f"address spaces {ratios}")
     compressed = sorted(compressor.ratio for compressor in entry.compressors)

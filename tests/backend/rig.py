@@ -239,11 +239,12 @@ class Rig:
         accept_index = torch.tensor(index, dtype=torch.int32, device=self.device)
         accept_lens = torch.tensor([len(path) for path in paths], dtype=torch.int32, device=self.device)
         predict, bonus = [], []
-        for tokens, path in zip(done.tokens, paths):
+        for b, (tokens, path) in enumerate(zip(done.tokens, paths)):
             bonus.append(next(token for token in range(3, self.vocabulary) if token not in tokens))
             target = [0] * n
             for node, below in zip(path, [*path[1:], None]):
                 target[node] = bonus[-1] if below is None else tokens[below]
+                done.output.next_token_logits[b * n + node, target[node]] = 1e4  # done.logits is a copy
             predict += target
         self.pool.clear_unaccepted_c128_draft_states(batch.req_pool_indices, batch.seq_lens, accept_lens, n)
         eagle_worker_common._finalize_accept_tree_path(

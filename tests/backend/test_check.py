@@ -97,6 +97,36 @@ def test_faults_are_noticed(rig, name, draw, monkeypatch):
     print(f"{name}: {faults[0]}")
 
 
+@pytest.mark.parametrize("node", [0, 2, 5])
+def test_tokens_that_are_not_the_targets_own(rig, node, draw, monkeypatch):
+    """A verify op that walks the tree rightly and writes another token than the target's: emitted, the next root."""
+    from sglang.srt.speculative import eagle_worker_common
+
+    finalize = eagle_worker_common._finalize_accept_tree_path
+
+    def wrong(batch, accept_index, accept_lens, predict, *args, **kwargs):
+        predict[rig.shape.n + node] += 1
+        return finalize(batch, accept_index, accept_lens, predict, *args, **kwargs)
+
+    sequences, _ = rig.prefill([draw(126), draw(9)])
+    tokens = [_distinct(draw, rig.shape.n) for _ in sequences]
+    with monkeypatch.context() as patch:
+        patch.setattr(eagle_worker_common, "_finalize_accept_tree_path", wrong)
+        faults, _ = round_of(rig, sequences, [FORKED] * 2, tokens, [[0, 1], [0, 2, 5]])
+    assert list(faults) == [1] and re.search(rf"row {node}, traversal: emitted token", faults[1]), faults
+    rig.release(*sequences)
+
+
+def test_a_layer_that_projected_nothing(rig, draw):
+    """Its state rows would stay as they were, which is not what a commit leaves."""
+    sequences, _ = rig.prefill([draw(126)])
+    done = rig.verify(sequences, [FORKED], [_distinct(draw, rig.shape.n)])
+    done.batch.spec_info.tree_plan.scratch.popitem()
+    rig.commit(done, [[0, 1]])
+    assert "projection of layers" in done.output.dsv4_tree_faults[0]
+    rig.release(*sequences)
+
+
 def test_only_the_hurt_request_stops(rig, draw, monkeypatch):
     """A fault in one request of a batch names that request; the other one commits."""
     from dsv4_npu_tree.attention import backend as backend_module

@@ -153,6 +153,15 @@ def test_advise_says_what_it_is_and_proposes_flags(files, capsys):
     ("arguments", "reason"),
     [
         (["--context", "0"], "--context 0"),
+        *(
+            ([f"--{name}", value], f"--{name} ")
+            for name in ("overhead-us", "tflops", "bandwidth", "weight-bytes")
+            for value in ("-5", "nan", "inf")
+        ),
+        (["--tflops", "0"], "--tflops 0"),
+        (["--max-batch", "0"], "--max-batch 0"),
+        (["--max-batch", "9" * 400], "--max-batch beyond"),
+        (["--context", "9" * 400], "--context beyond"),
         (["--cards", "-1"], "--cards -1"),
         (["--model", "nowhere"], "nowhere"),
         (["--profile", "nowhere"], "nowhere"),
@@ -178,6 +187,13 @@ def test_bad_arguments_are_named(files, arguments, reason, capsys):
         (json.dumps({"shapes": [ENTRY], "score_exponent": 99}), "score_exponent 99"),
         (json.dumps({"shapes": [{**ENTRY, "over_best_chain": {"steps": 3}}]}), "no acceptance profile"),
         ("[1]", "no acceptance profile"),
+        ("[" * 200000, "no acceptance profile"),
+        (json.dumps({"shapes": [{**ENTRY, "tokens_per_forward": float("nan")}]}), "cannot accept nan"),
+        *(
+            (json.dumps({"shapes": [{**ENTRY, "low": value}]}), "low ")
+            for value in (3, None, float("nan"), [], 10**400)
+        ),
+        *((json.dumps({"shapes": [{**ENTRY, "topk": value}]}), "topk ") for value in (2.0, 10**6, 10**400, "4", True)),
     ],
 )
 def test_bad_profiles_are_named(files, text, reason, capsys):
@@ -190,5 +206,23 @@ def test_bad_profiles_are_named(files, text, reason, capsys):
 
 def test_a_config_of_another_model_is_named(files, capsys):
     (files / "config.json").write_text('{"hidden_size": 1}')
+    assert main(["advise", "--model", str(files), "--profile", str(files / "profile.json")]) == 1
+    assert "is no config.json of DeepSeek-V4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", [None, "4", -1, 1.5, float("nan"), True, [], 10**400])
+@pytest.mark.parametrize("name", [name for name in FLASH if name != "compress_ratios"])
+def test_a_config_value_that_no_model_has_is_named(files, name, value, capsys):
+    (files / "config.json").write_text(json.dumps({**FLASH, name: value}))
+    assert main(["advise", "--model", str(files), "--profile", str(files / "profile.json")]) == 1
+    shown = capsys.readouterr()
+    assert name in shown.err and shown.err.count("\n") == 1 and not shown.out
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_routed_experts": 0}, {"num_experts_per_tok": 257}, {"compress_ratios": [4]}, {"compress_ratios": 4}]
+)
+def test_counts_that_do_not_fit_are_refused(files, change, capsys):
+    (files / "config.json").write_text(json.dumps({**FLASH, **change}))
     assert main(["advise", "--model", str(files), "--profile", str(files / "profile.json")]) == 1
     assert "is no config.json of DeepSeek-V4" in capsys.readouterr().err

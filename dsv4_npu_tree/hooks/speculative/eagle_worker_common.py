@@ -100,8 +100,8 @@ def _finalize_accept_tree_path(
     from sglang.srt.speculative.eagle_worker_common import _compact_accept_to_front
 
     verify_input = batch.spec_info
-    greedy = batch.sampling_info.is_all_greedy
-    _commit(batch, verify_input, Acceptance(accept_index, accept_lens, predict, greedy), logits_output)
+    logits = logits_output.next_token_logits if batch.sampling_info.is_all_greedy else None  # penalties are in it
+    _commit(batch, verify_input, Acceptance(accept_index, accept_lens, predict, logits), logits_output)
     if logits_output.hidden_states is not None:
         logits_output.hidden_states = _compact_accept_to_front(
             logits_output.hidden_states, accept_index, bs, num_draft_tokens=num_draft_tokens
