@@ -40,16 +40,17 @@ def _explain(options: argparse.Namespace) -> int:
         entry = load_round(options.file)
         chosen = [r for r in entry.requests if options.request in (None, r.request)]
         if not chosen:
-            names = ", ".join(r.request for r in entry.requests)
+            names = ", ".join(r.label for r in entry.requests)
             raise ValueError(f"--request {options.request}: {options.file} has {names}")
         entry = Round(entry.serial, entry.topk, entry.steps, chosen)
         decode = _decoder(options.tokenizer)
+        if options.row is None:
+            text = explain(entry, decode)
+        else:
+            text = "\n\n".join(follow(request, options.row, decode) for request in chosen)
         if options.svg is not None:
             Path(options.svg).write_text(picture(entry, decode), encoding="utf-8")
-        if options.row is None:
-            print(explain(entry, decode))
-        else:
-            print("\n\n".join(follow(request, options.row, decode) for request in chosen))
+        print(text)
     except (OSError, ValueError) as error:
         return _failed("explain", error)
     return 0

@@ -64,7 +64,7 @@ def load_round(path: str | Path) -> Round:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         version = data["version"]
-        if version == VERSION:
+        if version == VERSION and version is not True:
             return _round(data)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a round written by {ENV_DUMP}: {error!r}") from error

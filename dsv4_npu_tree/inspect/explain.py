@@ -25,7 +25,7 @@ def explain(entry: Round, decode: Decode = str) -> str:
 def explain_request(entry: RequestRound, decode: Decode = str) -> str:
     used = sum(bool(branch) for branch in entry.branches)
     parts = [
-        f"request {entry.request}: prefix {entry.prefix} tokens, {entry.n} rows, "
+        f"request {entry.label}: prefix {entry.prefix} tokens, {entry.n} rows, "
         f"{used} of {len(entry.branches)} branches",
         draw_tree(entry, decode),
         _rows(entry, decode),

@@ -15,8 +15,8 @@ LAST_SHOWN = 3  # prefix entries spelled out, the latest ones
 def follow(entry: RequestRound, row: int, decode: Decode = str) -> str:
     """Text about row ``row``. Raises ValueError for a row that the round does not have."""
     if not 0 <= row < entry.n:
-        raise ValueError(f"row {row}: request {entry.request} has rows 0..{entry.n - 1}")
-    title = f"request {entry.request}, row {row} ({decode(entry.token[row])!r})"
+        raise ValueError(f"row {row}: request {entry.label} has rows 0..{entry.n - 1}")
+    title = f"request {entry.label}, row {row} ({decode(entry.token[row])!r})"
     if entry.parent[row] == INERT:
         reason = "its candidate hangs on nothing that was selected, or it lost its branch"
         return f"{title}: inert, no link leads here: {reason}"

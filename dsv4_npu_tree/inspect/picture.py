@@ -65,7 +65,7 @@ def picture(entry: Round, decode: Callable[[int], str] = str) -> str:
     """SVG text of the whole round, requests below each other."""
     canvas, y = Canvas(), float(MARGIN)
     for request in entry.requests:
-        canvas.text(MARGIN, y, f"round {entry.serial}, request {request.request}, prefix {request.prefix}", "title")
+        canvas.text(MARGIN, y, f"round {entry.serial}, request {request.label}, prefix {request.prefix}", "title")
         y = _tree(canvas, request, decode, y + 18)
         x = _mask(canvas, request, MARGIN, y)
         bottom = canvas.height

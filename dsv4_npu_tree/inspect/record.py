@@ -106,6 +106,11 @@ class RequestRound:
         return len(self.token)
 
     @property
+    def label(self) -> str:
+        """The request's name without what a terminal or an SVG would act on: users choose these names."""
+        return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.request)
+
+    @property
     def live(self) -> list[int]:
         return [node for node, parent in enumerate(self.parent) if parent != INERT]
 

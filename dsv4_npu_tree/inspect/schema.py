@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dsv4_npu_tree.config import MAX_NODES
+from dsv4_npu_tree.config import BLOCK_ROWS, MAX_NODES
 from dsv4_npu_tree.inspect.record import CompressorRecord, RequestRound, SpaceRecord
 
 _PER_NODE = ("parent", "depth", "score", "position", "ancestors", "next_token", "next_sibling", "home", "seqused")
@@ -61,7 +61,7 @@ def check_request(entry: RequestRound) -> None:
 
 
 def _check_space(entry: RequestRound, space: SpaceRecord) -> None:
-    _require(space.block > 0, f"blocks of {space.block}")
+    _require(0 < space.block <= max(BLOCK_ROWS), f"blocks of {space.block}")
     done, end = entry.prefix // space.ratio, (entry.prefix + entry.steps + 1) // space.ratio
     known = max(end, done) - space.first_column * space.block
     _require(space.first_column >= 0 and len(space.own) == max(known, 0), f"own slots of ratio {space.ratio}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +110,17 @@ def test_the_table_is_the_best_shape_of_each_batch():
     for batch in range(1, 17):
         rates = {str(m.shape): m.tokens / round_seconds(model, setting(), m.shape, batch) for m in SHAPES}
         assert str(found.at(batch)) == max(rates, key=rates.__getitem__), (batch, rates)
+
+
+def test_the_committed_profile_has_a_tree_above_every_chain():
+    """Of the tiny pair, from eight rows on: the proposed shape, with its whole interval."""
+    path = Path(__file__).resolve().parents[2] / "tools" / "tiny_checkpoint" / "acceptance_profile.json"
+    profile = load_profile(path)
+    assert profile.exponent is not None
+    proposed = [one for one in best_of_rows(profile.shapes) if one.shape.n >= 8]
+    assert [one.shape.n for one in proposed] == [8, 16, 32]
+    for one in proposed:
+        assert one.shape.topk > 1 and one.over_chain is not None and one.over_chain.low > 0, one
 
 
 def test_per_number_of_rows_the_most_accepted():

@@ -65,6 +65,9 @@ def _edited(file, level, **changes):
         ("request", {"spaces": [], "compressors": []}, "address spaces []"),
         ("request", {"compressors": []}, "compressors [] for address spaces [1, 4, 128]"),
         ("spaces", {"block": 0}, "blocks of 0"),
+        ("spaces", {"block": 10**9, "tails": [[0, 0, 10**9]]}, "blocks of 1000000000"),
+        ("file", {"version": True}, "is a round of format True"),
+        ("request", {"emitted": [1, 2]}, "2 tokens emitted"),
         ("spaces", {"table": [[]] * 7}, "table of ratio 1"),
         ("spaces", {"tails": [[1, 2, 10**15]]}, "tails of ratio 1"),
         ("spaces", {"writes": [[8, 4096]]}, "writes of ratio 1"),
@@ -84,6 +87,19 @@ def test_files_that_are_no_json_are_one_line(tmp_path, capsys):
         path.write_bytes(content)
         assert main(["explain", str(path)]) == 1
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_names_that_a_terminal_would_act_on(file, tmp_path, capsys):
+    out = tmp_path / "round.svg"
+    path = _edited(file, "request", request="a\x1b[2J\x00b")
+    assert main(["explain", str(path), "--svg", str(out)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    ET.fromstring(out.read_text())
+
+
+def test_no_picture_for_a_row_that_is_not_there(file, tmp_path):
+    out = tmp_path / "round.svg"
+    assert main(["explain", str(file), "--row", "8", "--svg", str(out)]) == 1 and not out.exists()
 
 
 @pytest.mark.parametrize(
