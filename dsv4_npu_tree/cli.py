@@ -136,7 +136,7 @@ def parser() -> argparse.ArgumentParser:
     advise.add_argument("--context", type=int, default=8192, help="tokens before each row (default 8192)")
     advise.add_argument("--max-batch", type=int, default=64, help="largest batch (default 64)")
     advise.add_argument("--weight-bytes", type=float, default=1.0, help="bytes per weight (default 1: W8A8)")
-    advise.add_argument("--overhead-us", type=float, default=0.0, help="microseconds per forward beyond the roofline")
+    advise.add_argument("--overhead-us", type=float, default=0.0, help="microseconds per layer beyond the roofline")
     advise.set_defaults(run=_advise)
     return root
 

@@ -13,8 +13,8 @@ from dsv4_npu_tree.tree.shapes import Shape, ShapeTable
 
 @dataclass(frozen=True)
 class Setting:
-    """card and how many of them share the work evenly; context: tokens before each row; overhead: seconds per forward
-    that no roofline knows (launches, communication)."""
+    """card and how many of them share the work evenly; context: tokens before each row; overhead: seconds per layer
+    that no roofline knows (launches, communication); a draft step is a forward of one layer."""
 
     card: Card
     cards: int
@@ -23,7 +23,7 @@ class Setting:
 
     def seconds(self, cost: ForwardCost) -> float:
         compute = cost.operations / (self.card.tflops * 1e12 * self.cards)
-        return max(compute, cost.bytes / (self.card.bandwidth * 1e12 * self.cards)) + self.overhead
+        return max(compute, cost.bytes / (self.card.bandwidth * 1e12 * self.cards)) + self.overhead * cost.layers
 
 
 def round_seconds(model: ModelCost, setting: Setting, shape: Shape, batch: int) -> float:

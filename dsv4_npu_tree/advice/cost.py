@@ -38,10 +38,11 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class ForwardCost:
-    """bytes: read from HBM; operations: multiply and add count as two."""
+    """bytes: read from HBM; operations: multiply and add count as two. layers: how many run."""
 
     bytes: float
     operations: float
+    layers: int
 
 
 @dataclass(frozen=True)
@@ -127,4 +128,4 @@ class ModelCost:
                 seen += context // 128
             kv += rows * seen * KV_BYTES
             attended += rows * seen * 2 * self.heads * self.head_dim
-        return ForwardCost(weights * self.weight_bytes + kv, 2 * (products + attended))
+        return ForwardCost(weights * self.weight_bytes + kv, 2 * (products + attended), len(layers))

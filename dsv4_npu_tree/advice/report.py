@@ -29,7 +29,7 @@ def report(model: ModelCost, setting: Setting, profile: Profile, most: int) -> s
         "full and shared evenly",
         f"    ({card.source})",
         f"  {model.weight_bytes:g} bytes per weight, {setting.context} tokens of context, "
-        f"{setting.overhead * 1e6:g} us per forward for everything else",
+        f"{setting.overhead * 1e6:g} us per layer for everything else",
         "  rows choose experts independently; no communication, no vector work, no prefill in between",
         "  acceptance of the profile, which holds for its text and its draft",
         "",

@@ -94,6 +94,13 @@ def test_context_costs_what_the_layers_read():
     assert grown == pytest.approx(21 * (65536 - 8192) // 4 * 130 + 20 * (65536 - 8192) // 128 * 1024)
 
 
+def test_overhead_is_that_of_layers():
+    """A draft step costs one layer of it, a verify all of them."""
+    model, shape = ModelCost.of_config(FLASH, 1.0), Shape(8, 3, 4)
+    more = round_seconds(model, setting(overhead=1e-3), shape, 1) - round_seconds(model, setting(), shape, 1)
+    assert more == pytest.approx(1e-3 * (43 + 3))
+
+
 def test_a_card_that_is_full_gets_the_narrowest_shape():
     """Bound by compute, a row costs what it costs: the shape with most tokens per row wins."""
     model = ModelCost.of_config(FLASH, 1.0)
