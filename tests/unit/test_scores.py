@@ -71,6 +71,16 @@ def test_beams_are_chosen_by_sharpened_scores(exponent, parents, tokens):
     assert beams.parents[0].tolist() == [parents] and result[0].tolist() == tokens
 
 
+def test_a_chain_stays_one():
+    """A chain is the first of two beams: the other one's paths score 0."""
+    with draft_round(Beams(), 3, chain=True, exponent=3.0):
+        probability, token = torch.tensor([[0.3, 0.25], [0.9, 0.05]]), torch.tensor([[10, 11], [12, 13]])
+        scores = torch.tensor([[0.4, 0.0]])
+        hidden, upstream = torch.zeros(2, 4), spec_utils.select_top_k_tokens
+        result = _select_top_k_tokens(upstream, 1, probability, token, hidden, scores, 2)
+    assert result[0][0] == 10 and (result[3][0].flatten() > 0).tolist() == [True, False, False, False]
+
+
 def test_settings(monkeypatch):
     assert config.score_exponent() is None
     monkeypatch.setenv("DSV4_TREE_SCORE_EXPONENT", "2.2")
