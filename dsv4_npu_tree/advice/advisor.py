@@ -28,9 +28,9 @@ class Setting:
 
 def round_seconds(model: ModelCost, setting: Setting, shape: Shape, batch: int) -> float:
     """One round: draft extend over the verify rows, S - 1 draft steps of K rows a request, one verify."""
-    rows = batch * shape.n
+    rows, beams = batch * shape.n, max(2, shape.topk)  # a chain is drafted as one of two beams
     draft = setting.seconds(model.draft_step(rows, setting.context))
-    draft += (shape.steps - 1) * setting.seconds(model.draft_step(batch * shape.topk, setting.context))
+    draft += (shape.steps - 1) * setting.seconds(model.draft_step(batch * beams, setting.context))
     return draft + setting.seconds(model.target(rows, setting.context))
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dsv4_npu_tree.advice.boundary import number, whole
-from dsv4_npu_tree.config import MAX_NODES, MAX_SCORE_EXPONENT
+from dsv4_npu_tree.config import MAX_NODES, MAX_SCORE_EXPONENT, MAX_STEPS, MAX_TOPK
 from dsv4_npu_tree.tree.shapes import Shape
+
+LIMITS = (("n", MAX_NODES), ("steps", MAX_STEPS), ("topk", MAX_TOPK))  # what a server accepts
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def _measured(entry: dict[str, Any]) -> Measured:
-    shape = Shape(*(whole(entry[name], name, 1, MAX_NODES) for name in ("n", "steps", "topk")))
+    shape = Shape(*(whole(entry[name], name, 1, most) for name, most in LIMITS))
     fault = shape.fault(shape)
     tokens = number(entry["tokens_per_forward"], f"shape {shape} cannot accept", 1, shape.steps + 1)
     if fault is not None:

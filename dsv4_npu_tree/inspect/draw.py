@@ -12,7 +12,7 @@ ACCEPTED, CANDIDATE = "●", "○"
 def draw_tree(entry: RequestRound, decode: Callable[[int], str] = str) -> str:
     """Lines of the tree of one request; decode turns a token id into text.
 
-    Each line: marker (● accepted, ○ candidate), node id, token, path probability, position.
+    Each line: marker (● accepted, ○ candidate), node id, token, path score, position.
     """
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(entry.parent[1:], 1):
@@ -25,7 +25,7 @@ def draw_tree(entry: RequestRound, decode: Callable[[int], str] = str) -> str:
         drawn.add(node)
         marker = ACCEPTED if node in accepted else CANDIDATE
         return (
-            f"{marker} {node} {decode(entry.token[node])!r}  p={entry.score[node]:.3f}  "
+            f"{marker} {node} {decode(entry.token[node])!r}  score {entry.score[node]:.3f}  "
             f"pos {entry.prefix + entry.depth[node]}"
         )
 

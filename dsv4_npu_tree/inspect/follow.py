@@ -50,7 +50,7 @@ def _candidate(entry: RequestRound, row: int, decode: Decode) -> Iterator[str]:
     hangs = "the root" if above < 0 else f"candidate {above} ({at})"
     token = entry.candidate_token[row - 1]
     pool = "not recorded" if token is None else f"{token} {decode(token)!r}"
-    yield f"candidate {number} of the draft's pool, child of {hangs}, path probability {entry.score[row]:.4f}"
+    yield f"candidate {number} of the draft's pool, child of {hangs}, path score {entry.score[row]:.4f}"
     yield f"token in the pool {pool}; token of the row {entry.token[row]}"
 
 

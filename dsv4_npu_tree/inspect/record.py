@@ -64,7 +64,7 @@ class CompressorRecord:
 class RequestRound:
     """One request of a round; lists have n entries, one per node (0 is the root, the previous bonus token).
 
-    prefix: KV-ready length P. parent: -1 for the root, -2 for an inert node. score: path probability given by the
+    prefix: KV-ready length P. parent: -1 for the root, -2 for an inert node. score: path score given by the
     draft (root 1.0). accepted: nodes of the accepted path, root first. bonus: the token that the target adds after
     it. emitted: the round's tokens, one per accepted node. target: the target's token after each node, where known:
     by its own logits if all is greedy, else what verification says of the accepted nodes. candidate,

@@ -7,6 +7,9 @@ from torch import Tensor
 
 # No child outranks or equals its parent: nodes are taken by path score, and a parent must come first.
 CEILING = 1 - 1e-4
+# Of the best sibling: a large exponent would take the others of a sure draft to 0, where paths tie and nodes lose their
+# parents.
+FLOOR = 1e-6
 
 
 def sharpen(probability: Tensor, exponent: float) -> Tensor:
@@ -19,5 +22,6 @@ def sharpen(probability: Tensor, exponent: float) -> Tensor:
     """
     tiny = torch.finfo(probability.dtype).tiny
     # relative to the best candidate: p ** a alone underflows for a flat draft over a large vocabulary
-    weight = (probability / probability.amax(-1, keepdim=True).clamp(min=tiny)).pow(exponent)
+    weight = (probability / probability.amax(-1, keepdim=True).clamp(min=tiny)).pow(exponent).clamp(min=FLOOR)
+    weight = torch.where(probability > 0, weight, 0.0)
     return (weight / weight.sum(-1, keepdim=True).clamp(min=tiny)).clamp(max=CEILING)

@@ -203,6 +203,8 @@ def test_bad_arguments_are_named(files, arguments, reason, capsys):
             '{"shapes": [{"n": 8, "steps": 3, "topk": 4, "tokens_per_forward": 9, "low": 1, "high": 3}]}',
             "cannot accept 9",
         ),
+        (json.dumps({"shapes": [{**ENTRY, "n": 40, "steps": 20}]}), "steps 20"),
+        (json.dumps({"shapes": [{**ENTRY, "n": 40, "topk": 20}]}), "topk 20"),
         (json.dumps({"shapes": [ENTRY], "score_exponent": 99}), "score_exponent 99"),
         (json.dumps({"shapes": [{**ENTRY, "over_best_chain": {"steps": 3}}]}), "no acceptance profile"),
         ("[1]", "no acceptance profile"),

@@ -132,13 +132,13 @@ def test_a_request_may_be_named_anything(tmp_path):
 
 def test_the_picture_shows_tree_path_and_bonus():
     assert draw_tree(ENTRY, decode=lambda token: f"t{token}").splitlines() == [
-        "● 0 't100'  p=1.000  pos 126",
-        "├─ ○ 1 't101'  p=0.800  pos 127",
-        "│  └─ ○ 3 't103'  p=0.600  pos 128",
-        "│     └─ ○ 6 't106'  p=0.300  pos 129",
-        "└─ ● 2 't102'  p=0.700  pos 127",
-        "   └─ ● 5 't105'  p=0.400  pos 128",
-        "      └─ ○ 7 't107'  p=0.200  pos 129",
+        "● 0 't100'  score 1.000  pos 126",
+        "├─ ○ 1 't101'  score 0.800  pos 127",
+        "│  └─ ○ 3 't103'  score 0.600  pos 128",
+        "│     └─ ○ 6 't106'  score 0.300  pos 129",
+        "└─ ● 2 't102'  score 0.700  pos 127",
+        "   └─ ● 5 't105'  score 0.400  pos 128",
+        "      └─ ○ 7 't107'  score 0.200  pos 129",
         "inert: 4",
         "accepted 3 rows: 't100' 't102' 't105', then the target adds 't999'",
     ]

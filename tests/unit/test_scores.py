@@ -33,6 +33,11 @@ def test_a_flat_draft_over_a_large_vocabulary_does_not_underflow():
     assert sharpen(torch.full((1, 4), 1 / 129280), 16.0).tolist() == [[0.25] * 4]
 
 
+def test_a_sure_draft_keeps_its_other_candidates():
+    found = sharpen(torch.tensor([[0.999, 1e-5, 1e-9, 0.0]]), 16.0)
+    assert (found[0, 1:3] > 5e-7).all() and found[0, 3] == 0 and (found < found[0, 0]).sum() == 3
+
+
 def test_edges():
     assert sharpen(torch.zeros(2, 4), 2.2).tolist() == [[0.0] * 4] * 2  # a padded row
     assert sharpen(torch.zeros(0, 4), 2.2).shape == (0, 4)  # an idle rank

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from acceptance_bench.intervals import Bootstrap, Interval
 from acceptance_bench.policies import Policy, Shape
 from acceptance_bench.walk import Walk
-from dsv4_npu_tree.config import MAX_STEPS
+from dsv4_npu_tree.config import MAX_NODES, MAX_STEPS, MAX_TOPK
 
 Measured = dict[tuple[Policy, Shape], Walk]
 
@@ -103,7 +103,7 @@ def shape_entries(found: Iterable[Row], scoring: str) -> list[dict]:
     """``shapes`` of a profile, which `dsv4-tree advise` reads: chains, and trees of exact histories under a scoring."""
     entries = {}
     for r in found:
-        if r.steps > MAX_STEPS:
+        if r.nodes > MAX_NODES or r.steps > MAX_STEPS or r.topk > MAX_TOPK:
             continue
         if r.kind == "chain" or (r.kind == "tree" and (r.scoring, r.history) == (scoring, "exact")):
             entry = {"n": r.nodes, "steps": r.steps, "topk": r.topk, "tokens_per_forward": round(r.per_forward, 4)}
