@@ -20,7 +20,7 @@ _STYLE = (
 )
 
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # a client names its request
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # names and tokens are anybody's text
 
 
 class Canvas:

@@ -55,7 +55,7 @@ def check_generated(shape: Shape, examples: int, start: int, **limits) -> None:
 
 
 def test_small_blocks():
-    check_generated(SMALL_BLOCKS, 8, start=1)
+    check_generated(SMALL_BLOCKS, 12, start=1)
 
 
 # fault -> what its message must name; the smallest scenario for it is one request in one round
@@ -84,7 +84,7 @@ def test_a_planted_fault_is_shrunk_and_named(fault, monkeypatch):
 
 
 def test_whole_pages():
-    check_generated(WHOLE_PAGES, 8, start=2)
+    check_generated(WHOLE_PAGES, 12, start=2)
 
 
 @pytest.mark.soak

@@ -14,7 +14,8 @@ _ROUND = re.compile(r"Decode batch.*#running-req: (\d+), #full token: (\d+).*#sw
 _RETRACTED = re.compile(r"#retracted_reqs: (\d+)")
 # A line that names an exception, a leak or an error; a client that hung up is logged as one.
 _TROUBLE = re.compile(
-    r"Traceback|Error\b|Exception\b|[Ll]eak|ERROR\b|double free|use-after-free|[Oo]ut of memory|OOM|dsv4_tree check:"
+    r"Traceback|Error\b|Exception\b|[Ll]eak|ERROR\b|violat|double free|use-after-free|[Oo]ut of memory|OOM"
+    r"|dsv4_tree check:"
 )
 _HUNG_UP = "Request is disconnected from the client side"
 

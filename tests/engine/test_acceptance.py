@@ -10,8 +10,8 @@ from fleet import SERVERS
 from identity import accept_length, compare
 
 # Of the recorded length. The twin gives the same tokens every time, so only a change of draft or tree moves it, and
-# faults of the draft are small here: stale histories cost 1.2 % at n 8 and 0.1 % at n 16, a prefix tail that no draft
-# branch has a copy of 3.9 % at n 8.
+# faults of the draft are small here: with scores as drafted stale histories cost 1.2 % at n 8 and 0.1 % at n 16, a
+# prefix tail that no draft branch has a copy of 3.9 % at n 8.
 FLOOR = 0.99
 
 

@@ -14,6 +14,7 @@ from acceptance_bench.drafting import candidates, roots
 from acceptance_bench.scoring import as_drafted, sharpened
 from acceptance_bench.selection import accepted, select
 from acceptance_bench.text import Text, prompts, read
+from acceptance_bench.walk import walk
 from demonstration.server import SHARING, TREE, Server
 from fleet import DEEP
 
@@ -66,11 +67,14 @@ def test_rounds_of_a_server(flags, exponent, tmp_path, record_property):
     compared = same_length = same_tree = same_nodes = control_nodes = 0
     tokens: list[int] = []  # of the server's rounds
     replayed: list[int] = []  # of the replay at the same roots: after another length rounds lie elsewhere
+    forwards, given = 0, 0  # of the replay's own walk
     for ids, length, rounds in served:
         text: Text = read(target, torch.tensor([ids]), length)
         where = roots(text, steps)
         found = candidates(draft, text, where, topk, steps, score)
         lengths, selected = accepted(found, nodes, text)[0], select(found, nodes)[0]
+        mine = walk(lengths[None])
+        forwards, given = forwards + int(mine.forwards), given + int(mine.tokens)
         control = candidates(draft, text, where, topk, steps, sharpened(2.2) if exponent is None else as_drafted)
         control_selected = select(control, nodes)[0]
         assert rounds[0].prefix == length
@@ -89,13 +93,18 @@ def test_rounds_of_a_server(flags, exponent, tmp_path, record_property):
             same_nodes += len(theirs & ours)
             control_nodes += len(theirs & {control.path(0, at, c) for c in control_selected[at].tolist()})
     of, measured, expected = compared * (nodes - 1), sum(tokens) / compared, sum(replayed) / compared
+    walked = given / forwards
     line = (
         f"{compared} rounds, {same_length} of equal length, {same_tree} equal trees, {same_nodes} of {of} nodes "
-        f"(other scores: {control_nodes}); {measured:.3f} and {expected:.3f} tokens per forward"
+        f"(other scores: {control_nodes}); {measured:.3f} and {expected:.3f} tokens per forward, "
+        f"{walked:.3f} on the replay's own walk"
     )
     print(line)
     record_property("agreement", line)
-    assert compared >= 90
+    assert compared >= 100
     assert same_length >= 0.95 * compared, line
     assert same_nodes >= 0.95 * of > 0.9 * of >= control_nodes, line
     assert abs(expected - measured) <= 0.02 * measured, line
+    if exponent is None:  # with 15 nodes a near tie makes another tree, and another length moves the rounds behind it
+        assert same_tree >= 0.7 * compared, line
+        assert abs(walked - measured) <= 0.02 * measured, line
